@@ -1,0 +1,113 @@
+# Copyright (c) 2026 lobes.spike contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The envelope that every phase's result shares (``docs/schema/result.schema.json``)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .window import Window
+
+SCHEMA = "lobes.spike/result/1"
+PHASES = ("probe", "decode", "needle", "sweep", "agentic", "calibrate")
+STATUSES = ("complete", "partial", "failed")
+
+# The same as galaxy.yml (a test compares): a result says which measuring code made it.
+COLLECTION_VERSION = "0.1.0"
+
+TEXT_LIMIT = 4000
+"""Longest text that a module hands back; the file on disk keeps it whole."""
+
+
+def plan_sha256(phase: str, plan: Mapping[str, Any]) -> str:
+    """Identity of a measurement: the same phase with the same options has the same hash on every box."""
+    canonical = json.dumps([phase, plan], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+@dataclass
+class Document:
+    """One result. ``samples`` are already in their JSON form; ``summary`` follows the phase's Interface."""
+
+    phase: str
+    name: str
+    context: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    endpoint: str
+    model_requested: str | None
+    model_served: str | None
+    max_model_len: int | None
+    window: Window
+    status: str
+    reason: str | None
+    summary: Mapping[str, Any]
+    samples: Sequence[Mapping[str, Any]] = ()
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    engine_metrics: Mapping[str, Any] | None = None
+    disagreements: Sequence[Mapping[str, Any]] = ()
+    checks: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The document as it lies on disk."""
+        return {
+            "schema": SCHEMA,
+            "phase": self.phase,
+            "name": self.name,
+            "context": dict(self.context),
+            "plan": dict(self.plan),
+            "plan_sha256": plan_sha256(self.phase, self.plan),
+            "collection_version": COLLECTION_VERSION,
+            "endpoint": self.endpoint,
+            "model_requested": self.model_requested,
+            "model_served": self.model_served,
+            "max_model_len": self.max_model_len,
+            "window": self.window.to_json(),
+            "status": self.status,
+            "reason": self.reason,
+            "summary": dict(self.summary),
+            "workload": dict(self.workload),
+            "samples": list(self.samples),
+            "witnesses": {
+                "engine_metrics": dict(self.engine_metrics) if self.engine_metrics is not None else None,
+                "disagreements": list(self.disagreements),
+            },
+            "checks": list(self.checks),
+            "notes": list(self.notes),
+        }
+
+
+def status_of(ok: int, failed: int) -> str:
+    """``complete`` when nothing failed, ``failed`` when nothing succeeded, else ``partial``."""
+    if ok == 0:
+        return "failed"
+    return "partial" if failed else "complete"
+
+
+def for_return(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without per-event arrays and with long texts cut, small enough to cross to the controller.
+
+    A cut text ends in a mark saying how long it was. Nothing else is changed.
+    """
+    lean: dict[str, Any] = _cut({key: value for key, value in document.items() if key != "samples"})
+    lean["samples"] = [
+        _cut({key: value for key, value in sample.items() if key != "events"}) for sample in document.get("samples", ())
+    ]
+    return lean
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        if len(value) <= TEXT_LIMIT:
+            return value
+        return f"{value[:TEXT_LIMIT]}... [cut: {len(value)} characters in all]"
+    if isinstance(value, Mapping):
+        return {key: _cut(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cut(entry) for entry in value]
+    return value
