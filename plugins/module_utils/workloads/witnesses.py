@@ -1,0 +1,117 @@
+# Copyright (c) 2026 lobes.spike contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Three witnesses of one measurement: the client's clock, the engine's figures per request, the engine's counters.
+
+They are kept side by side; where two differ by more than the stated error, the difference is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..client import Sample
+
+# The stated error: 2 % or 5 ms, whichever is more. Token counts have none.
+SHARE = 0.02
+FLOOR_S = 0.005
+
+Disagreement = dict[str, Any]
+
+
+def _ok(samples: Sequence[Sample]) -> list[Sample]:
+    return [sample for sample in samples if sample.status == "ok"]
+
+
+def per_request(sample: Sample) -> list[Disagreement]:
+    """The engine's own figures of this request (``--enable-per-request-metrics``) against the client's."""
+    own = sample.engine_metrics
+    if sample.status != "ok" or not own:
+        return []
+    out = []
+    first, queue = _ms(own.get("time_to_first_token_ms")), _ms(own.get("queue_time_ms"))
+    if first is not None and sample.ttft_s is not None:
+        # The engine starts its clock when it schedules the request; ours starts at the first byte sent.
+        engine_s = first + (queue or 0.0)
+        client_s = sample.ttft_s - (sample.upload_s or 0.0)
+        out += _time("ttft_s", sample.label, "client (after upload)", client_s, "engine (queue + first token)", engine_s)
+    generation = _ms(own.get("generation_time_ms"))
+    if generation is not None and sample.events and sample.completion_tokens and sample.completion_tokens > 1:
+        span = (sample.events[-1][0] - sample.events[0][0]) / 1e9
+        out += _time("generation_s", sample.label, "client", span, "engine", generation)
+    return out
+
+
+def counters(samples: Sequence[Sample], deltas: Mapping[str, Any] | None, label: str) -> list[Disagreement]:
+    """The counters' movement around these requests against the sum of what their replies said."""
+    good = _ok(samples)
+    if not deltas:
+        return []
+    if deltas.get("restarted"):
+        return [_entry("engine", label, "client", None, "counters", None, "the engine was restarted in this window")]
+    finished = deltas.get("requests_finished")
+    ended = sum(finished.values()) if isinstance(finished, Mapping) else None
+    if ended is not None and ended != len(samples):
+        text = f"the engine finished {ended:.0f} requests in this window, ours were {len(samples)}"
+        if ended > len(samples):
+            # Somebody else's requests are in every sum below; comparing would blame the wrong one.
+            return [_entry("requests", label, "client", len(samples), "counters", ended, text + ": it was not ours alone")]
+        return [_entry("requests", label, "client", len(samples), "counters", ended, text)]
+    if len(good) != len(samples) or not good:
+        return []
+    out = []
+    for name, attribute in (("generation_tokens", "completion_tokens"), ("prompt_tokens", "prompt_tokens")):
+        values = [getattr(sample, attribute) for sample in good]
+        moved = deltas.get(name)
+        if moved is None or any(value is None for value in values):
+            continue
+        if sum(values) != moved:
+            text = f"usage adds up to {sum(values)} {name.replace('_', ' ')}, the counter rose by {moved:.0f}"
+            out.append(_entry(name, label, "usage", sum(values), "counters", moved, text))
+    out += _histogram("ttft_s", label, [_from_upload(sample) for sample in good], deltas)
+    spans = [(s.events[-1][0] - s.events[0][0]) / 1e9 if len(s.events) > 1 else None for s in good]
+    out += _histogram("decode_s", label, spans, deltas)
+    return out
+
+
+def _from_upload(sample: Sample) -> float | None:
+    return None if sample.ttft_s is None else sample.ttft_s - (sample.upload_s or 0.0)
+
+
+def _histogram(
+    name: str, label: str, values: Sequence[float | None], deltas: Mapping[str, Any]
+) -> list[Disagreement]:
+    total, count = deltas.get(f"{name}_sum"), deltas.get(f"{name}_count")
+    known = [value for value in values if value is not None]
+    if total is None or count is None or count != len(values) or len(known) != len(values):
+        return []
+    return _time(name, label, "client (mean)", math.fsum(known) / len(known), "counters (mean)", total / count)
+
+
+def _time(what: str, label: str, one: str, a: float, other: str, b: float) -> list[Disagreement]:
+    if abs(a - b) <= max(FLOOR_S, SHARE * max(a, b)):
+        return []
+    return [_entry(what, label, one, a, other, b, f"{one} {a:.4f} s, {other} {b:.4f} s: {a - b:+.4f} s apart")]
+
+
+def _entry(what: str, label: str, one: str, a: float | None, other: str, b: float | None, text: str) -> Disagreement:
+    return {
+        "what": what,
+        "label": label,
+        "witnesses": [one, other],
+        "values": [_rounded(a), _rounded(b)],
+        "stated_error": "2 % or 5 ms" if what.endswith("_s") else "none",
+        "text": text,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def _ms(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        return None
+    return value / 1000
