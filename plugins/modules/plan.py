@@ -26,22 +26,22 @@ options:
       - By default C(YYYY-MM-DD-<name>-<box>) in UTC. An unfinished spike of that id is gone on with; after a finished
         one a new one starts and is numbered.
     type: str
+  endpoint:
+    description:
+      - Root of a server that is already there, as C(http://127.0.0.1:8000). Then no image, commit or port is asked.
+    type: raw
   image:
     description: The engine's image as C(repository@sha256:<64 hex>). A tag is refused.
     type: raw
-    required: true
   model:
     description: The model as C(owner/name).
     type: raw
-    required: true
   model_revision:
     description: Commit of the model, 7 to 40 hex digits.
     type: raw
-    required: true
   port:
     description: Port of the box's loopback address on which an arm is published.
     type: int
-    required: true
   recipe:
     description:
       - Flags of every arm, as flag to value. V(true) is a bare flag, V(null) and V(false) leave a flag out, a mapping

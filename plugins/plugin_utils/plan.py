@@ -135,6 +135,12 @@ def choose_id(base: str, taken: Mapping[str, bool]) -> tuple[str, bool]:
 
 
 def _check_names(asked: Mapping[str, Any], problems: Problems) -> None:
+    if not NAME.match(str(asked.get("name") or "")):
+        problems.add("spike_name", asked.get("name"), "use letters, digits, dot, dash and underscore; it names folders")
+    if asked.get("endpoint") is not None:
+        if not re.match(r"^https?://[^\s/]+/?$", str(asked["endpoint"])):
+            problems.add("spike_endpoint", asked["endpoint"], "give the server's root, as http://127.0.0.1:8000")
+        return
     if not is_digest_reference(asked.get("image")):
         problems.add(
             "spike_image",
@@ -153,10 +159,6 @@ def _check_names(asked: Mapping[str, Any], problems: Problems) -> None:
     port = asked.get("port")
     if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535:
         problems.add("spike_port", port, "give a TCP port between 1 and 65535")
-    if not NAME.match(str(asked.get("name") or "")):
-        problems.add(
-            "spike_name", asked.get("name"), "use letters, digits, dot, dash and underscore (it names folders)"
-        )
 
 
 def _arm(arm: Any, where: str, asked: Mapping[str, Any], phases: Sequence[str], problems: Problems) -> dict[str, Any]:
@@ -208,7 +210,8 @@ def _check_window(arm: Mapping[str, Any], where: str, problems: Problems) -> Non
 def make_plan(asked: Mapping[str, Any], host: str, now: datetime.datetime, taken: Mapping[str, bool]) -> dict[str, Any]:
     """Make the plan of one spike on one box.
 
-    ``asked`` holds the options of ``lobes.spike.plan``; ``now`` is UTC; ``taken`` is for :func:`choose_id`. Returns the
+    ``asked`` holds the options of ``lobes.spike.plan``; with an ``endpoint`` the server is already there and nothing of
+    an image, a model's commit or a port is asked. ``now`` is UTC; ``taken`` is for :func:`choose_id`. Returns the
     content of ``spike.json``. Raises :class:`PlanRefused` naming every faulty variable, its value and the remedy.
     """
     problems = Problems()
@@ -237,10 +240,11 @@ def make_plan(asked: Mapping[str, Any], host: str, now: datetime.datetime, taken
         "name": asked["name"],
         "host": host,
         "started_utc": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "image": asked["image"],
-        "model": asked["model"],
-        "model_revision": asked["model_revision"],
-        "port": asked["port"],
+        "endpoint": asked.get("endpoint"),
+        "image": asked.get("image"),
+        "model": asked.get("model"),
+        "model_revision": asked.get("model_revision"),
+        "port": asked.get("port"),
         "recipe": dict(asked.get("recipe") or {}),
         "instrument_flags": dict(asked.get("instrument_flags") or {}),
         "arms": arms,
@@ -252,7 +256,12 @@ def make_plan(asked: Mapping[str, Any], host: str, now: datetime.datetime, taken
 
 
 def models_of(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List the checkpoints a plan needs: the model, then each distinct drafter, as ``{role, model, revision}``."""
+    """List the checkpoints a plan needs: the model, then each distinct drafter, as ``{role, model, revision}``.
+
+    A server that is already there brings its own, so then the list is empty.
+    """
+    if plan["endpoint"] is not None:
+        return []
     wanted = [{"role": "model", "model": plan["model"], "revision": plan["model_revision"]}]
     for arm in plan["arms"]:
         drafter = arm.get("drafter")

@@ -104,11 +104,11 @@ def test_an_image_without_its_full_digest_is_refused(image):
 def test_every_fault_is_told_at_once():
     problems = refusals(image="x:latest", model="", model_revision="main", port=0, name="a b")
     assert [problem.split(" is ")[0] for problem in problems] == [
+        "spike_name",
         "spike_image",
         "spike_model",
         "spike_model_revision",
         "spike_port",
-        "spike_name",
     ]
 
 
@@ -120,6 +120,17 @@ def test_a_needle_beyond_the_window_is_refused_and_one_that_fits_is_not():
         asked(known_arms=arms, workloads={"needles": [{"prompt_tokens": 127744, "forced_tokens": 256}]}), "t", NOW, {}
     )
     make_plan(asked(known_arms=arms, phases="probes"), "t", NOW, {})
+
+
+def test_a_server_that_is_there_brings_its_own_image_model_and_port():
+    plan = make_plan(
+        asked(endpoint="http://127.0.0.1:8000", image=None, model=None, model_revision=None, port=None), "t", NOW, {}
+    )
+    assert plan["endpoint"] == "http://127.0.0.1:8000"
+    assert plan["image"] is None
+    assert models_of(plan) == []
+    (problem,) = refusals(endpoint="127.0.0.1:8000")
+    assert problem.startswith('spike_endpoint is "127.0.0.1:8000"')
 
 
 def test_two_arms_of_one_name_are_refused():
