@@ -7,7 +7,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # Wheels, models and the like: shared between checkouts, and safe to delete at any time.
 cache=${LOBES_SPIKE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/lobes-spike}
 # What we started (pid files, logs), shared between checkouts as the engine and the registry are.
-state=${LOBES_SPIKE_STATE:-/var/tmp/lobes-spike-$(id -u)}
+state=${LOBES_SPIKE_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/lobes-spike}
 # What must outlive a run and is large: image layers.
 store=${LOBES_SPIKE_STORE:-/var/lib/lobes-spike}
 registry=${LOBES_SPIKE_REGISTRY:-127.0.0.1:5000}
