@@ -1,0 +1,101 @@
+# Copyright (c) 2026 lobes.spike contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Will the engine have the memory it asks for, once the worker lane has stopped? A forecast, with its source named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .containers import flag_value
+from .source import Source, to_float
+
+MIB = 1 << 20
+# vLLM's own default of --gpu-memory-utilization.
+DEFAULT_UTILIZATION = 0.92
+
+
+def container_of(source: Source, pid: int) -> str:
+    """The control groups of a process, as text: a container's id is in it."""
+    return source.read(f"/proc/{pid}/cgroup", 1 << 16) or ""
+
+
+def cgroup_bytes(source: Source, pid: int | None) -> int | None:
+    """What a container's processes hold by its memory control group (v2 or v1), without reclaimable file cache.
+
+    On a box with unified memory this leaves CUDA's allocations out: a lower bound, the last resort.
+    """
+    if pid is None:
+        return None
+    for line in container_of(source, pid).splitlines():
+        _number, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers == "":
+            base, usage_file, cache_key = f"/sys/fs/cgroup{path}", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            base, usage_file, cache_key = f"/sys/fs/cgroup/memory{path}", "memory.usage_in_bytes", "total_inactive_file"
+        else:
+            continue
+        usage = source.number(f"{base}/{usage_file}")
+        if usage is None:
+            continue
+        for row in (source.read(f"{base}/memory.stat") or "").splitlines():
+            key, _, value = row.partition(" ")
+            if key == cache_key and value.strip().isdigit():
+                return max(0, usage - int(value))
+        return usage
+    return None
+
+
+def lane_share(
+    source: Source,
+    lane: Mapping[str, Any] | None,
+    processes: Sequence[Mapping[str, Any]] | None,
+    total_bytes: int | None,
+) -> dict[str, Any]:
+    """``{bytes: int|None, source: str}``: what stopping the lane gives back, and by whose word.
+
+    In order: nvidia-smi's per-process memory of the lane's processes; its ``--gpu-memory-utilization`` x total; its
+    memory control group. A lane that is absent or does not run gives nothing back.
+    """
+    if lane is None or not lane["running"]:
+        return {"bytes": 0, "source": "the lane does not run"}
+    mine = [p for p in processes or [] if lane["id"] and lane["id"] in container_of(source, p["pid"])]
+    if mine and all(p["used_mib"] is not None for p in mine):
+        return {"bytes": int(sum(p["used_mib"] for p in mine) * MIB), "source": "nvidia-smi, per process"}
+    asked = to_float(flag_value(lane["args"], "--gpu-memory-utilization"))
+    if asked is not None and 0 < asked <= 1 and total_bytes is not None:
+        return {"bytes": int(asked * total_bytes), "source": f"the lane's --gpu-memory-utilization {asked:g} x total"}
+    held = cgroup_bytes(source, lane["pid"])
+    if held is not None:
+        return {"bytes": held, "source": "the lane's memory control group (CUDA memory is not in it)"}
+    return {"bytes": None, "source": "unknown"}
+
+
+def forecast(
+    memory: Mapping[str, Any], share: Mapping[str, Any], utilization: float | None, min_available_bytes: int | None
+) -> dict[str, Any]:
+    """``{available_bytes, lane_bytes, lane_source, expected_bytes, wanted_bytes, enough: bool|None}``.
+
+    ``wanted_bytes`` is the larger of utilization x MemTotal and ``min_available_bytes``. ``enough`` is None, which is
+    not a failure, when something needed is unknown and what is known does not already suffice.
+    """
+    total, available = memory["total_bytes"], memory["available_bytes"]
+    by_share = None if utilization is None or total is None else int(utilization * total)
+    wanted = max((w for w in (by_share, min_available_bytes) if w is not None), default=None)
+    lane_bytes = share["bytes"]
+    expected = None if available is None or lane_bytes is None else available + lane_bytes
+    if wanted is None or available is None:
+        enough = None
+    elif available >= wanted:
+        enough = True
+    else:
+        enough = None if expected is None else expected >= wanted
+    return {
+        "available_bytes": available,
+        "lane_bytes": lane_bytes,
+        "lane_source": share["source"],
+        "expected_bytes": expected,
+        "wanted_bytes": wanted,
+        "enough": enough,
+    }
