@@ -83,7 +83,7 @@ def test_a_restarted_engine_gives_no_delta() -> None:
 
 def test_labels_with_escapes_exemplars_timestamps_and_rubbish() -> None:
     exposition = metrics.parse(
-        'a{x="q\\"}\\\\ \\n,y"} 1 1700000000\r\nb 2 # {trace="1"} 0.5 9\nc{x="cut\nd 1_000\ne \u0661\n<html>\nf +Inf\n}{ 1'
+        'a{x="q\\"}\\\\ \\n,y"} 1 1700000000\r\nb 2 # {trace="1"} 0.5 9\nc{x="cut\nd 1_000\ne \u0661\n<i>\nf +Inf\n}{'
     )
     assert exposition.families["a"].series[0].labels == {"x": 'q"}\\ \n,y'}
     assert exposition.value("a") == 1
