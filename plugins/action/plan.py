@@ -48,7 +48,8 @@ class ActionModule(ActionBase):
             }
         )
         host = str(task_vars.get("inventory_hostname", ""))
-        root = pathlib.Path(self._loader.path_dwim(asked["evidence_dir"])).expanduser().resolve()
+        # Where the command was typed, not where the playbook lies: an installed collection is no place for evidence.
+        root = pathlib.Path(asked["evidence_dir"]).expanduser().absolute()
         taken = {
             folder.parent.name: (folder / "transcript.txt").exists()
             for folder in root.glob(f"*/{host}")

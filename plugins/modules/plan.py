@@ -67,7 +67,7 @@ options:
     type: dict
     default: {}
   evidence_dir:
-    description: Folder on the controller below which evidence is kept.
+    description: Folder on the controller below which evidence is kept, from where the command is typed.
     type: str
     required: true
   baseline_arm:
