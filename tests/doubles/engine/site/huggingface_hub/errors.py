@@ -1,0 +1,12 @@
+# Copyright (c) 2026 lobes.spike contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The errors that callers of the stand-in catch."""
+
+
+class LocalEntryNotFoundError(FileNotFoundError, ValueError):
+    """Offline, and not in the cache."""
+
+
+class RevisionNotFoundError(Exception):
+    """No such revision."""
