@@ -29,6 +29,11 @@ options:
       - Name of the worker lane's container. Its share of the memory counts as free in the memory forecast, since it is
         stopped before the engine starts.
     type: str
+  own_label:
+    description:
+      - Label of the spike's own containers, as C(key) or C(key=value). They are removed before an engine starts, so
+        they may hold O(require.port) and their memory counts as free in the forecast.
+    type: str
   hf_cache:
     description: Root of the box's Hugging Face cache, the folder that holds C(hub).
     type: path
@@ -54,10 +59,6 @@ options:
       port:
         description: TCP port that must be free on 127.0.0.1.
         type: int
-      port_label:
-        description:
-          - A label as C(key=value). A container that carries it may hold O(require.port), so that a spike can go on.
-        type: str
       min_disk_free_gib:
         description: Free room that each of O(disk_paths) must have, in GiB.
         type: float
@@ -127,7 +128,7 @@ box:
     memory_forecast:
       available_bytes: 47244640256
       lane_bytes: 60129542144
-      lane_source: nvidia-smi, per process
+      lane_source: "model-gear-vllm-worker: nvidia-smi, per process"
       expected_bytes: 107374182400
       wanted_bytes: 92316737945
       enough: true
@@ -167,9 +168,15 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lobes.spike.plugins.module_utils.box.command import runner
-from ansible_collections.lobes.spike.plugins.module_utils.box.forecast import forecast, lane_share
+from ansible_collections.lobes.spike.plugins.module_utils.box.forecast import forecast, shares
 from ansible_collections.lobes.spike.plugins.module_utils.box.look import SECTIONS, look
-from ansible_collections.lobes.spike.plugins.module_utils.box.requirements import GIB, Needs, judge, remarks
+from ansible_collections.lobes.spike.plugins.module_utils.box.requirements import (
+    GIB,
+    Needs,
+    has_label,
+    judge,
+    remarks,
+)
 from ansible_collections.lobes.spike.plugins.module_utils.box.source import Source
 from ansible_collections.lobes.spike.plugins.module_utils.errors import PlanError, SpikeError
 
@@ -177,7 +184,6 @@ REQUIRE = {
     "docker": {"type": "bool", "default": True},
     "docker_runtime": {"type": "str"},
     "port": {"type": "int"},
-    "port_label": {"type": "str"},
     "min_disk_free_gib": {"type": "float"},
     "hf_cache_writable": {"type": "bool", "default": False},
     "lanes": {"type": "list", "elements": "str", "default": []},
@@ -186,26 +192,22 @@ REQUIRE = {
 }
 
 
-def needs_of(require: dict[str, Any]) -> Needs:
+def needs_of(require: dict[str, Any], own_label: str | None) -> Needs:
     """The requirements, checked. Raises PlanError naming the option."""
     share, port = require["memory_utilization"], require["port"]
     if share is not None and not 0 < share <= 1:
         raise PlanError("require.memory_utilization", share, "Give a share of the memory above 0 and up to 1.")
     if port is not None and not 0 < port < 65536:
         raise PlanError("require.port", port, "Give a TCP port, 1 to 65535.")
-    return Needs(**require)
+    return Needs(**require, own_label=own_label)
 
 
 def foretell(source: Source, box: dict[str, Any], lane_name: str | None, needs: Needs) -> dict[str, Any]:
     """The memory forecast of a box that was looked at."""
-    containers = box["containers"] or []
-    lane = next((container for container in containers if container["name"] == lane_name), None)
-    share: dict[str, Any] = {"bytes": 0, "source": "no lane was named"}
-    if lane_name:
-        processes = (box["gpu"] or {}).get("processes")
-        share = lane_share(source, lane, processes, box["memory"]["total_bytes"])
-        if box["containers"] is None:
-            share = {"bytes": None, "source": "unknown: the containers could not be looked at"}
+    going = [c for c in box["containers"] or [] if c["name"] == lane_name or has_label(c, needs.own_label)]
+    share = shares(source, going, (box["gpu"] or {}).get("processes"), box["memory"]["total_bytes"])
+    if box["containers"] is None and (lane_name or needs.own_label):
+        share = {"bytes": None, "source": "unknown: the containers could not be looked at"}
     floor = needs.min_memory_available_gib
     floor_bytes = None if floor is None else int(floor * GIB)
     return forecast(box["memory"], share, needs.memory_utilization, floor_bytes)
@@ -217,6 +219,7 @@ def main() -> None:
         argument_spec={
             "sections": {"type": "list", "elements": "str", "choices": list(SECTIONS), "default": list(SECTIONS)},
             "lane": {"type": "str"},
+            "own_label": {"type": "str"},
             "hf_cache": {"type": "path"},
             "hf_uid": {"type": "int"},
             "disk_paths": {"type": "list", "elements": "path", "default": []},
@@ -226,7 +229,7 @@ def main() -> None:
     )
     asked = module.params
     try:
-        needs = needs_of(asked["require"]) if asked["require"] else None
+        needs = needs_of(asked["require"], asked["own_label"]) if asked["require"] else None
         source = Source(runner(module.run_command))
         box = look(source, asked["sections"], asked["disk_paths"], asked["hf_cache"], asked["hf_uid"])
         problems: list[dict[str, Any]] = []

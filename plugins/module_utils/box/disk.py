@@ -12,7 +12,7 @@ from .source import Source
 
 
 def read_disk(source: Source, path: str) -> dict[str, Any]:
-    """``{path, measured_at, total_bytes, free_bytes, read_only}`` of the file system that ``path`` is or will be on.
+    """``{path, measured_at, device, total_bytes, free_bytes, read_only}`` of the file system of ``path``.
 
     A path that does not exist yet is measured at its nearest existing parent. ``free_bytes`` is what an ordinary user
     may still write (root's reserve is not counted); None when it cannot be known.
@@ -22,12 +22,15 @@ def read_disk(source: Source, path: str) -> dict[str, Any]:
         at = os.path.dirname(at) or "/"
     try:
         found = os.statvfs(source.path(at))
+        device = os.stat(source.path(at)).st_dev
     except OSError as exc:
         source.unreadable[at] = os.strerror(exc.errno or 0)
-        return {"path": path, "measured_at": at, "total_bytes": None, "free_bytes": None, "read_only": None}
+        unknown = dict.fromkeys(("device", "total_bytes", "free_bytes", "read_only"))
+        return {"path": path, "measured_at": at, **unknown}
     return {
         "path": path,
         "measured_at": at,
+        "device": device,
         "total_bytes": found.f_blocks * found.f_frsize,
         "free_bytes": found.f_bavail * found.f_frsize,
         "read_only": bool(found.f_flag & os.ST_RDONLY),

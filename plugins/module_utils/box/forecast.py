@@ -49,27 +49,42 @@ def cgroup_bytes(source: Source, pid: int | None) -> int | None:
 
 def lane_share(
     source: Source,
-    lane: Mapping[str, Any] | None,
+    lane: Mapping[str, Any],
     processes: Sequence[Mapping[str, Any]] | None,
     total_bytes: int | None,
 ) -> dict[str, Any]:
     """``{bytes: int|None, source: str}``: what stopping the lane gives back, and by whose word.
 
     In order: nvidia-smi's per-process memory of the lane's processes; its ``--gpu-memory-utilization`` x total; its
-    memory control group. A lane that is absent or does not run gives nothing back.
+    memory control group.
     """
-    if lane is None or not lane["running"]:
-        return {"bytes": 0, "source": "the lane does not run"}
     mine = [p for p in processes or [] if lane["id"] and lane["id"] in container_of(source, p["pid"])]
     if mine and all(p["used_mib"] is not None for p in mine):
         return {"bytes": int(sum(p["used_mib"] for p in mine) * MIB), "source": "nvidia-smi, per process"}
     asked = to_float(flag_value(lane["args"], "--gpu-memory-utilization"))
     if asked is not None and 0 < asked <= 1 and total_bytes is not None:
-        return {"bytes": int(asked * total_bytes), "source": f"the lane's --gpu-memory-utilization {asked:g} x total"}
+        return {"bytes": int(asked * total_bytes), "source": f"its --gpu-memory-utilization {asked:g} x total"}
     held = cgroup_bytes(source, lane["pid"])
     if held is not None:
-        return {"bytes": held, "source": "the lane's memory control group (CUDA memory is not in it)"}
+        return {"bytes": held, "source": "its memory control group (CUDA memory is not in it)"}
     return {"bytes": None, "source": "unknown"}
+
+
+def shares(
+    source: Source,
+    containers: Sequence[Mapping[str, Any]],
+    processes: Sequence[Mapping[str, Any]] | None,
+    total_bytes: int | None,
+) -> dict[str, Any]:
+    """``lane_share`` of several containers together; unknown as soon as one of them is."""
+    found = [(c["name"], lane_share(source, c, processes, total_bytes)) for c in containers if c["running"]]
+    if not found:
+        return {"bytes": 0, "source": "nothing that will be stopped runs"}
+    known = all(share["bytes"] is not None for _name, share in found)
+    return {
+        "bytes": sum(share["bytes"] for _name, share in found) if known else None,
+        "source": "; ".join(f"{name}: {share['source']}" for name, share in found),
+    }
 
 
 def forecast(

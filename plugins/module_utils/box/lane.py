@@ -25,6 +25,11 @@ SCHEMA = "lobes.spike/lane/1"
 # A started lane must still run after this long; an engine that cannot start dies within it.
 SETTLE_S = 3.0
 _POLL_S = 0.5
+# Every engine that a spike boots carries this label.
+ENGINE_LABEL = "lobes.spike.arm"
+
+# Running, between two restarts, or paused.
+UP = ("running", "restarting", "paused")
 
 Record = dict[str, Any]
 
@@ -68,7 +73,8 @@ def plan_stop(view: View, name: str, earlier: Record | None) -> Plan:
         return Plan("none", f"There is no container {name} on this box.", "absent")
     if is_up(lane):
         return Plan("stop", f"The container {name} runs.", "stopped")
-    if earlier and earlier.get("disposition") == "stopped" and (earlier.get("before") or {}).get("id") == lane["id"]:
+    ours = earlier is not None and earlier.get("disposition") in ("stopped", "stopping")
+    if earlier and ours and (earlier.get("before") or {}).get("id") == lane["id"]:
         return Plan("none", f"The container {name} is stopped since this spike stopped it.", "stopped")
     return Plan("none", f"The container {name} does not run ({lane['state']}).", "was_not_running")
 
@@ -89,12 +95,18 @@ def plan_start(view: View, name: str, record: Record) -> Plan:
         )
     if is_up(lane):
         return Plan("none", f"The container {name} runs already.", "running")
+    engines = [other["name"] for other in view.others if other["running"] and ENGINE_LABEL in other["labels"]]
+    if engines:
+        raise SpikeError(
+            f"The engine of a spike runs ({', '.join(engines)}), and there is not room for both. "
+            "Let the spike end, or clean up after it, and start the lane then."
+        )
     return Plan("start", f"The container {name} is stopped ({lane['state']}).", "restarted")
 
 
 def is_up(container: Mapping[str, Any]) -> bool:
-    """Running, or between two restarts, or paused: in each of them it holds or takes memory again by itself."""
-    return container["state"] in ("running", "restarting", "paused")
+    """Whether the container holds memory or may take it again by itself."""
+    return container["state"] in UP
 
 
 def check_approval(approval: Mapping[str, Any] | None, lane: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,6 +119,74 @@ def check_approval(approval: Mapping[str, Any] | None, lane: Mapping[str, Any]) 
                 f"The lane {lane['name']} changed after it was approved ({key} differs); nothing was touched."
             )
     return dict(approval)
+
+
+def stop_and_record(
+    source: Source, view: View, plan: Plan, record: Record, path: str, gate: Mapping[str, Any], grace_s: int
+) -> None:
+    """Carry out a planned stop; ``record`` is filled and on disk before, after, and when it fails. Raises SpikeError.
+
+    Without a valid approval nothing is touched or written.
+    """
+    lane = view.lane
+    if plan.action == "none" or lane is None:
+        record["disposition"] = plan.disposition
+        if plan.disposition == "stopped" and record["stopped_utc"] is None and lane is not None:
+            record["stopped_utc"] = lane["finished_utc"]
+        add_event(record, f"found {plan.disposition.replace('_', ' ')}")
+        save(path, record)
+        return
+    approval = check_approval(gate.get("approval"), lane)
+    record.update(
+        disposition="stopping",
+        approval=approval,
+        before=lane,
+        stopped_utc=None,
+        proof=None,
+        error=None,
+        warnings=warnings_of(lane),
+        restart_command=gate.get("restart_command"),
+        memory_available_before_bytes=available_bytes(source),
+    )
+    add_event(record, "approved", approval)
+    save(path, record)  # whatever comes, it is known who approved what
+    try:
+        record["proof"] = stop(source, view, lane["name"], grace_s)
+    except SpikeError as exc:
+        still_up = exc.partial["proof"]["state"] in UP if "proof" in exc.partial else True
+        record.update(proof=exc.partial.get("proof"), error=str(exc), disposition="running" if still_up else "stopped")
+        add_event(record, "stop failed", approval)
+        save(path, record)
+        raise
+    record.update(
+        disposition=plan.disposition,
+        stopped_utc=utc_text(time.time()),
+        memory_available_after_bytes=available_bytes(source),
+    )
+    add_event(record, "stopped", approval)
+    save(path, record)
+
+
+def start_and_record(
+    source: Source, view: View, plan: Plan, record: Record, path: str, gate: Mapping[str, Any]
+) -> None:
+    """Carry out a planned start, as ``stop_and_record`` does a stop. Raises SpikeError."""
+    lane = view.lane
+    if plan.action == "none" or lane is None:
+        return
+    approval = check_approval(gate.get("approval"), lane)
+    add_event(record, "start approved", approval)
+    save(path, record)
+    try:
+        record["restart_proof"] = start(source, view, lane["name"])
+    except SpikeError as exc:
+        record.update(restart_proof=exc.partial.get("proof"), error=str(exc))
+        add_event(record, "start failed", approval)
+        save(path, record)
+        raise
+    record.update(disposition=plan.disposition, error=None)
+    add_event(record, "started", approval)
+    save(path, record)
 
 
 def stop(
@@ -122,7 +202,7 @@ def stop(
     if lane is None:
         raise SpikeError(f"There is no container {name} on this box.")
     began = clock()
-    _rc, out, err = source.run(["docker", "stop", "--time", str(grace_s), lane["id"]])
+    _rc, out, err = source.run(["docker", "stop", "-t", str(grace_s), lane["id"]])
     after = look(source, name)
     while after.lane is not None and is_up(after.lane) and clock() - began < grace_s + 20:
         sleep(_POLL_S)
@@ -247,6 +327,8 @@ def new_record(source: Source, name: str, earlier: Record | None) -> Record:
         "before": None,
         "stopped_utc": None,
         "proof": None,
+        "restart_proof": None,
+        "error": None,
         "memory_available_before_bytes": None,
         "memory_available_after_bytes": None,
         "warnings": [],

@@ -69,13 +69,17 @@ def look(
             "throttling": thermal.throttling(cooling),
         },
         "hwmon": lambda: hwmon.read_hwmon(source),
-        "disks": lambda: [disk.read_disk(source, path) for path in disk_paths],
         "docker": lambda: docker.read_engine(source),
         "ports": lambda: ports.read_listeners(source),
         "hf_cache": lambda: hf_cache.read_hf_cache(source, cache, cache_uid) if cache else None,
     }
     for name in SECTIONS:
-        box[name] = readers[name]() if name in sections else None
+        box[name] = readers[name]() if name in sections and name in readers else None
     box["containers"] = docker.read_containers(source) if "docker" in sections else None
+    if "disks" in sections:
+        # Images need room as well, where the engine keeps them.
+        root_dir = (box["docker"] or {}).get("root_dir")
+        paths = [*disk_paths, *([root_dir] if root_dir and root_dir not in disk_paths else [])]
+        box["disks"] = [disk.read_disk(source, path) for path in paths]
     box["unreadable"] = dict(sorted(source.unreadable.items()))
     return box

@@ -21,13 +21,14 @@ class Needs:
     """What is asked of the box; a need that is None, empty or False is not asked.
 
     ``memory_utilization`` is the engine's share of all memory (0..1); sizes are GiB (2**30 bytes).
-    ``port_label`` names a label ``key=value`` whose container may already hold the port: a spike that goes on.
+    ``own_label`` (``key`` or ``key=value``) marks the spike's own containers, which go before the engine starts:
+    they may hold the port.
     """
 
     docker: bool = True
     docker_runtime: str | None = None
     port: int | None = None
-    port_label: str | None = None
+    own_label: str | None = None
     min_disk_free_gib: float | None = None
     hf_cache_writable: bool = False
     lanes: Sequence[str] = field(default_factory=tuple)
@@ -52,6 +53,12 @@ def judge(box: Mapping[str, Any], needs: Needs) -> list[Problem]:
         _memory,
     )
     return [found for rule in rules for found in rule(box, needs)]
+
+
+def has_label(container: Mapping[str, Any], label: str | None) -> bool:
+    """Whether a container carries a label, given as ``key`` or ``key=value``; never for no label."""
+    key, equals, value = (label or "").partition("=")
+    return key in container["labels"] and (not equals or container["labels"][key] == value) if key else False
 
 
 def _python(box: Mapping[str, Any], needs: Needs) -> list[Problem]:
@@ -95,8 +102,7 @@ def _port(box: Mapping[str, Any], needs: Needs) -> list[Problem]:
     if needs.port is None or box["ports"] is None:
         return []
     found = ports.holders(needs.port, box["ports"], box["containers"])
-    key, _, value = (needs.port_label or "").partition("=")
-    if key and any(h["kind"] == "container" and h["labels"].get(key) == value for h in found):
+    if any(h["kind"] == "container" and has_label(h, needs.own_label) for h in found):
         return []
     problems = []
     for holder in found:
@@ -115,8 +121,12 @@ def _port(box: Mapping[str, Any], needs: Needs) -> list[Problem]:
 
 def _disk(box: Mapping[str, Any], needs: Needs) -> list[Problem]:
     problems = []
+    systems: dict[Any, list[dict[str, Any]]] = {}
     for entry in box["disks"] or []:
-        name = f"disk {entry['path']}"
+        systems.setdefault((entry["device"], entry["read_only"]), []).append(entry)
+    for entries in systems.values():
+        entry = entries[0]
+        name = f"disk {', '.join(e['path'] for e in entries)}"
         if entry["read_only"]:
             problems.append(problem(name, "read-only", "writable", "Remount it, or choose another path."))
         elif entry["free_bytes"] is not None and needs.min_disk_free_gib is not None:
@@ -151,7 +161,7 @@ def _memory(box: Mapping[str, Any], needs: Needs) -> list[Problem]:
     available, lane, wanted = (foretold[k] / GIB for k in ("available_bytes", "lane_bytes", "wanted_bytes"))
     found = f"{available:.1f} GiB available"
     if foretold["lane_bytes"]:
-        found += f" + {lane:.1f} GiB the worker lane gives back ({foretold['lane_source']})"
+        found += f" + {lane:.1f} GiB given back ({foretold['lane_source']})"
     asked = []
     if needs.memory_utilization is not None and box["memory"]["total_bytes"] is not None:
         asked.append(f"{needs.memory_utilization:g} x {box['memory']['total_bytes'] / GIB:.2f} GiB")

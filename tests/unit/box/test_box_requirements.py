@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.lobes.spike.plugins.module_utils.box import hf_cache
-from ansible_collections.lobes.spike.plugins.module_utils.box.forecast import forecast, lane_share
+from ansible_collections.lobes.spike.plugins.module_utils.box.forecast import forecast, lane_share, shares
 from ansible_collections.lobes.spike.plugins.module_utils.box.look import SECTIONS, look
 from ansible_collections.lobes.spike.plugins.module_utils.box.requirements import GIB, Needs, judge, remarks
 from ansible_collections.lobes.spike.plugins.module_utils.box.source import Source
@@ -64,7 +64,10 @@ def test_every_problem_is_reported_at_once_with_its_remedy() -> None:
         python="3.9.2",
         docker={"reachable": True, "reason": None, "runtimes": ["runc"]},
         ports=[{"address": "0.0.0.0", "port": 8090, "pid": 99, "process": "nginx"}],
-        disks=[{"path": "/d", "measured_at": "/", "free_bytes": GIB, "read_only": False}],
+        disks=[
+            {"path": path, "measured_at": "/", "device": 1, "free_bytes": GIB, "read_only": False}
+            for path in ("/d", "/e")
+        ],
         hf_cache={
             "path": "/hf",
             "uid": 1000,
@@ -91,13 +94,13 @@ def test_every_problem_is_reported_at_once_with_its_remedy() -> None:
         "docker_runtime",
         "lane gone",
         "port 8090",
-        "disk /d",
+        "disk /d, /e",
         "hf_cache /hf",
         "memory",
     ]
     assert all(p["remedy"] and p["found"] and p["wanted"] for p in found)
     assert "pid 99" in found[3]["remedy"]
-    assert "20.0 GiB available + 40.0 GiB the worker lane gives back (test)" in found[-1]["found"]
+    assert "20.0 GiB available + 40.0 GiB given back (test)" in found[-1]["found"]
     assert "0.7 x 100.00 GiB" in found[-1]["wanted"]
 
 
@@ -106,8 +109,9 @@ def test_a_port_held_by_this_very_spike_is_not_a_problem() -> None:
     ours = a_lane(name="ours", ports=ports, labels={"lobes.spike.id": "x"})
     box = a_box(containers=[ours])
     assert [p["field"] for p in judge(box, Needs(port=8090))] == ["port 8090"]
-    assert judge(box, Needs(port=8090, port_label="lobes.spike.id=x")) == []
-    assert [p["field"] for p in judge(box, Needs(port=8090, port_label="lobes.spike.id=y"))] == ["port 8090"]
+    assert judge(box, Needs(port=8090, own_label="lobes.spike.id=x")) == []
+    assert judge(box, Needs(port=8090, own_label="lobes.spike.id")) == []
+    assert [p["field"] for p in judge(box, Needs(port=8090, own_label="lobes.spike.id=y"))] == ["port 8090"]
 
 
 def test_an_engine_that_does_not_answer_is_one_problem() -> None:
@@ -172,8 +176,11 @@ def test_lane_share_by_its_control_group_last(make_source: MakeSource, version: 
 
 def test_lane_share_unknown_and_nothing(make_source: MakeSource) -> None:
     assert lane_share(make_source(), a_lane(args=[]), None, None)["bytes"] is None
-    assert lane_share(make_source(), a_lane(running=False), None, None)["bytes"] == 0
-    assert lane_share(make_source(), None, None, None)["bytes"] == 0
+    assert shares(make_source(), [a_lane(running=False)], None, None)["bytes"] == 0
+    assert shares(make_source(), [], None, None)["bytes"] == 0
+    other = a_lane(name="other", args=[])
+    assert shares(make_source(), [a_lane(), other], None, 100 * GIB)["bytes"] is None
+    assert shares(make_source(), [a_lane(), a_lane(name="b")], None, 100 * GIB)["bytes"] == 80 * GIB
 
 
 def test_remarks() -> None:
