@@ -75,13 +75,15 @@ def judge(
         "rule": RULE,
     }
     if prompt_tokens is None or prompt_tokens <= 0:
-        return CacheVerdict("unproven", cached_tokens, None, None, {**evidence, "why": "the prompt's token count is unknown"})
+        evidence["why"] = "the prompt's token count is unknown"
+        return CacheVerdict("unproven", cached_tokens, None, None, evidence)
     if cached_tokens is not None and 0 <= cached_tokens <= prompt_tokens:
         source, cached = "usage.prompt_tokens_details.cached_tokens", cached_tokens
     elif counted is not None:
         source, cached = counted
     else:
-        return CacheVerdict("unproven", None, None, None, {**evidence, "why": _why_unproven(cached_tokens, deltas, alone)})
+        evidence["why"] = _why_unproven(cached_tokens, deltas, alone)
+        return CacheVerdict("unproven", None, None, None, evidence)
     disagreement = None
     if counted is not None and counted[1] != cached:
         disagreement = f"{source} says {cached} cached tokens, {counted[0]} says {counted[1]}"
@@ -101,8 +103,8 @@ def prefill_rate(verdict: CacheVerdict, ttft_s: float | None) -> tuple[float | N
 def block_size(exposition: Exposition | None) -> int | None:
     """The engine's caching unit in tokens: the larger of its attention and its state block."""
     info = exposition.info("cache_config_info") if exposition is not None else None
-    sizes = [int(info[key]) for key in ("block_size", "mamba_block_size") if (info or {}).get(key, "").isdigit()] if info else []
-    return max(sizes, default=None)
+    sizes = [(info or {}).get(key, "") for key in ("block_size", "mamba_block_size")]
+    return max((int(size) for size in sizes if size.isdigit()), default=None)
 
 
 def pool_tokens(exposition: Exposition | None) -> int | None:

@@ -46,9 +46,7 @@ def answer_of(sample: Sample) -> str:
     return split_thinking(sample.text)[0]
 
 
-def asked_and_got(
-    sample: Sample, *, model: str, forced_tokens: int | None, thinking: bool | None
-) -> list[Check]:
+def asked_and_got(sample: Sample, *, model: str, forced_tokens: int | None, thinking: bool | None) -> list[Check]:
     """Checks of one ok sample: the forced tokens arrived, thinking was off, the model is the one asked for."""
     if sample.status != "ok":
         return []
@@ -98,7 +96,7 @@ def plausible(sample: Sample, common: Common, tokens_per_step: float | None, tex
 
 
 def repetitive(text: str) -> bool:
-    """Is the text degenerate: over half of its word sequences of length four repeat earlier ones? (At least 64 words.)"""
+    """Is the text degenerate: do over half of its sequences of four words repeat earlier ones? (At least 64 words.)"""
     words = text.split()
     if len(words) < 64:
         return False
@@ -112,4 +110,5 @@ def failed_checks(checks: Sequence[Check]) -> list[str]:
 
 
 def _check(name: str, sample: Sample, asked: Any, found: Any, ok: bool | None, text: str) -> Check:
-    return {"check": name, "label": sample.label, "asked": asked, "found": found, "ok": ok, "text": None if ok else text}
+    shown = text if ok is False else None
+    return {"check": name, "label": sample.label, "asked": asked, "found": found, "ok": ok, "text": shown}

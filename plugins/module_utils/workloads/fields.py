@@ -53,7 +53,7 @@ def name(field: str, value: object) -> str:
         or not value[0].isalnum()
         or not all(char.isascii() and (char.isalnum() or char in "-_.") for char in value)
     ):
-        raise PlanError(field, value, "Write 1 to 64 letters, digits, '-', '_' or '.', beginning with a letter or digit.")
+        raise PlanError(field, value, "Write 1 to 64 letters, digits, '-', '_' or '.', with a letter or digit first.")
     return value
 
 

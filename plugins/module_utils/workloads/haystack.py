@@ -85,6 +85,18 @@ def filler(words: int) -> str:
     return "All" + " is well and" * (words // 3) + " so" * (words % 3)
 
 
+def least(plan: NeedlePlan, count_messages: Callable[[Messages], int]) -> int:
+    """Tokens of the smallest prompt: one entry, the secret, the question. Raises PlanError when the target is less."""
+    book = _Book(plan)
+    book.resize(1)
+    smallest = count_messages(book.messages())
+    if smallest > plan.prompt_tokens:
+        raise PlanError(
+            "prompt_tokens", plan.prompt_tokens, f"The question alone takes {smallest} tokens; write more than that."
+        )
+    return smallest
+
+
 def build(
     plan: NeedlePlan,
     count_messages: Callable[[Messages], int],
@@ -97,11 +109,8 @@ def build(
         SpikeError: the engine's counts do not settle within 0.1 % of the target.
     """
     book = _Book(plan)
-    book.resize(1)
-    smallest = count_messages(book.messages())
+    smallest = least(plan, count_messages)
     target = plan.prompt_tokens
-    if smallest > target:
-        raise PlanError("prompt_tokens", target, f"The question alone takes {smallest} tokens; write more than that.")
     sample = "\n\n".join(islice(text.paragraphs(text.rng("needle-sample", plan.seed)), SAMPLE_ENTRIES))
     per_entry = max(1.0, count_text(sample) / SAMPLE_ENTRIES)
     book.resize(1 + int((target - smallest) / per_entry))

@@ -65,7 +65,9 @@ class Common:
             endpoint=fields.text("endpoint", options.get("endpoint") or "http://127.0.0.1:8090", 2000),
             model=None if model is None else fields.text("model", model, 500),
             results_path=options.get("results_path"),
-            request_timeout_s=fields.optional_positive("request_timeout_s", options.get("request_timeout_s"), "seconds"),
+            request_timeout_s=fields.optional_positive(
+                "request_timeout_s", options.get("request_timeout_s"), "seconds"
+            ),
             stall_time_limit_s=fields.optional_positive(
                 "stall_time_limit_s", options.get("stall_time_limit_s"), "seconds"
             ),
@@ -134,7 +136,7 @@ class ProbePlan:
             messages=_messages(messages),
             tools=tools,
             tool_choice=choice,
-            max_tokens=fields.whole("max_tokens", options.get("max_tokens", 4096), 1, fields.MAX_TOKENS, "tokens"),
+            max_tokens=fields.whole("max_tokens", options.get("max_tokens", 1024), 1, fields.MAX_TOKENS, "tokens"),
             temperature=_temperature(options.get("temperature", 0.0)),
             thinking=options.get("thinking"),
             # Streamed and unstreamed tool calls take different parsers in the engine; either may be broken alone.
@@ -192,12 +194,12 @@ class NeedlePlan:
         if secret in question:
             raise PlanError("question", question, "The question must not give the secret away.")
         return cls(
-            prompt_tokens=fields.whole(
-                "prompt_tokens", options.get("prompt_tokens"), 1, fields.MAX_TOKENS, "tokens"
-            ),
+            prompt_tokens=fields.whole("prompt_tokens", options.get("prompt_tokens"), 1, fields.MAX_TOKENS, "tokens"),
             depth=fields.percent_depth("depth", options.get("depth", 37)),
             expect=fields.one_of("expect", options.get("expect", "cold"), ("cold", "warm")),
-            forced_tokens=fields.whole("forced_tokens", options.get("forced_tokens", 256), 0, fields.MAX_TOKENS, "tokens"),
+            forced_tokens=fields.whole(
+                "forced_tokens", options.get("forced_tokens", 256), 0, fields.MAX_TOKENS, "tokens"
+            ),
             decode_apart=bool(options.get("decode_apart", False)),
             secret=secret,
             statement=statement,
@@ -238,7 +240,7 @@ class SweepPlan:
             raise PlanError("concurrency", list(checked), "Write each level once; use repeats to measure it again.")
         for level in checked:
             if per_level is not None and per_level < level:
-                raise PlanError("requests_per_level", per_level, f"Write at least the level: {level} at once need {level}.")
+                raise PlanError("requests_per_level", per_level, f"Write at least the level, {level}.")
         if rates and per_level is None:
             raise PlanError("requests_per_level", per_level, "Say how many requests each arrival rate sends.")
         return cls(

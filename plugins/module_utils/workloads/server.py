@@ -1,7 +1,7 @@
 # Copyright (c) 2026 lobes.spike contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The server that is measured: what it serves, its tokenizer, its counters, the bodies it is sent. Nothing is timed here."""
+"""The server that is measured: what it serves, its tokenizer, its counters, its bodies. Nothing is timed here."""
 
 from __future__ import annotations
 
@@ -71,8 +71,10 @@ class Server:
         except ClientError as exc:
             if exc.http_status in (404, 405, 501):
                 if common.model is None:
-                    raise PlanError("model", None, "This server does not list its models: name the one to measure.") from exc
-                return cls(endpoint, common.model, common.model, None, None, notes=["the server does not list its models"])
+                    remedy = "This server does not list its models: name the one to measure."
+                    raise PlanError("model", None, remedy) from exc
+                notes = ["the server does not list its models"]
+                return cls(endpoint, common.model, common.model, None, None, notes=notes)
             return cls(endpoint, common.model or "unknown", common.model, None, None, unreachable=str(exc))
         return cls._from_listing(endpoint, common.model, _models(listing))
 
@@ -94,7 +96,7 @@ class Server:
         if wanted is None and len(ids) > 1:
             server.notes.append(f"the server lists {len(ids)} models; the first one was measured")
         if window is None:
-            server.notes.append("the server does not say its max_model_len: a prompt beyond it was not refused beforehand")
+            server.notes.append("the server does not say its max_model_len: nothing was refused for its length")
         return server
 
     # --- tokenizer -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom; beyond, the approximation below is within 0.1 %.
@@ -19,7 +20,7 @@ _T95 = (
 KNEE_SLOPE = 0.2
 KNEE_RULE = (
     "the first level from which every further level raises the aggregate by less than the number of requests to the "
-    f"power {KNEE_SLOPE} (doubling the requests gains under {2**KNEE_SLOPE - 1:.0%}); at least three levels without failures"
+    f"power {KNEE_SLOPE} (doubling them gains under {2**KNEE_SLOPE - 1:.0%}); at least three levels without failures"
 )
 
 
@@ -62,7 +63,7 @@ def knee(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     )
     slopes = [
         {"from": low, "to": high, "slope": round(math.log(fast / slow) / math.log(high / low), 4)}
-        for (low, slow), (high, fast) in zip(usable, usable[1:])
+        for (low, slow), (high, fast) in pairwise(usable)
     ]
     out: dict[str, Any] = {"concurrency": None, "reason": None, "rule": KNEE_RULE, "slopes": slopes}
     if len(usable) < 3:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 _ADJECTIVES = (
     "grey", "quiet", "early", "narrow", "broken", "salted", "northern", "patient", "copper", "hollow", "level", "steep",
-    "distant", "careful", "faded", "heavy", "ordinary", "amber", "spare", "windy", "shallow", "brisk", "wooden", "plain",
-    "late", "crowded", "polished", "damp", "modest", "sudden", "bright", "idle",
+    "distant", "careful", "faded", "heavy", "ordinary", "amber", "spare", "windy", "shallow", "brisk", "wooden",
+    "plain", "late", "crowded", "polished", "damp", "modest", "sudden", "bright", "idle",
 )  # fmt: skip
 _THINGS = (
     "ledger", "anchor", "lantern", "barge", "crate", "signal", "harbour chart", "rope", "engine", "ferry", "compass",
@@ -78,7 +78,20 @@ def paragraphs(source: random.Random, per_paragraph: int = 6) -> Iterator[str]:
 
 
 _VERBS = ("load", "merge", "flush", "route", "decode", "lease", "retry", "index", "drain", "verify", "patch", "batch")
-_NOUNS = ("queue", "cursor", "shard", "ticket", "packet", "window", "record", "socket", "cache", "header", "token", "quota")
+_NOUNS = (
+    "queue",
+    "cursor",
+    "shard",
+    "ticket",
+    "packet",
+    "window",
+    "record",
+    "socket",
+    "cache",
+    "header",
+    "span",
+    "quota",
+)
 
 
 def source_lines(source: random.Random) -> Iterator[str]:

@@ -36,7 +36,9 @@ def per_request(sample: Sample) -> list[Disagreement]:
         # The engine starts its clock when it schedules the request; ours starts at the first byte sent.
         engine_s = first + (queue or 0.0)
         client_s = sample.ttft_s - (sample.upload_s or 0.0)
-        out += _time("ttft_s", sample.label, "client (after upload)", client_s, "engine (queue + first token)", engine_s)
+        out += _time(
+            "ttft_s", sample.label, "client (after upload)", client_s, "engine (queue + first token)", engine_s
+        )
     generation = _ms(own.get("generation_time_ms"))
     if generation is not None and sample.events and sample.completion_tokens and sample.completion_tokens > 1:
         span = (sample.events[-1][0] - sample.events[0][0]) / 1e9
@@ -57,7 +59,7 @@ def counters(samples: Sequence[Sample], deltas: Mapping[str, Any] | None, label:
         text = f"the engine finished {ended:.0f} requests in this window, ours were {len(samples)}"
         if ended > len(samples):
             # Somebody else's requests are in every sum below; comparing would blame the wrong one.
-            return [_entry("requests", label, "client", len(samples), "counters", ended, text + ": it was not ours alone")]
+            text += ": it was not ours alone"
         return [_entry("requests", label, "client", len(samples), "counters", ended, text)]
     if len(good) != len(samples) or not good:
         return []
@@ -80,9 +82,7 @@ def _from_upload(sample: Sample) -> float | None:
     return None if sample.ttft_s is None else sample.ttft_s - (sample.upload_s or 0.0)
 
 
-def _histogram(
-    name: str, label: str, values: Sequence[float | None], deltas: Mapping[str, Any]
-) -> list[Disagreement]:
+def _histogram(name: str, label: str, values: Sequence[float | None], deltas: Mapping[str, Any]) -> list[Disagreement]:
     total, count = deltas.get(f"{name}_sum"), deltas.get(f"{name}_count")
     known = [value for value in values if value is not None]
     if total is None or count is None or count != len(values) or len(known) != len(values):

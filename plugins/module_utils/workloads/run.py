@@ -1,0 +1,312 @@
+# Copyright (c) 2026 lobes.spike contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every phase does around its requests: room for the result, the window, progress, counters, the document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..client import ChatRequest, Sample, run_batch
+from ..engine.metrics import Exposition, delta
+from ..results import progress as progress_files
+from ..results import store
+from ..results.document import Document, for_return, plan_sha256, status_of
+from ..results.window import Clocks, Window
+from . import cache, checks, witnesses
+from .companion import Companion, StallWatch
+from .plans import Common, plan_json
+from .server import Server
+
+# The engine books a request a moment after its last byte; it gets this long to do so.
+SETTLE_S = 2.0
+_SETTLE_STEP_S = 0.05
+
+
+@dataclass
+class Measured:
+    """Requests that were sent together, and what the engine's counters did around them."""
+
+    label: str
+    samples: list[Sample]
+    before: Exposition | None
+    after: Exposition | None
+    deltas: dict[str, Any] | None
+    client_cpu_s: float
+
+    @property
+    def alone(self) -> bool:
+        """Did the counters move for one request only?"""
+        return cache.was_alone(self.before, self.deltas)
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """Mean tokens per engine step under speculation, None without."""
+        value = (self.deltas or {}).get("spec_mean_acceptance_length")
+        return float(value) if isinstance(value, (int, float)) else None
+
+    def cache(self, sample: Sample) -> cache.CacheVerdict:
+        """Cold or warm, for one of these samples."""
+        return cache.judge(
+            sample.prompt_tokens, sample.cached_tokens, self.deltas, self.alone, cache.block_size(self.after)
+        )
+
+
+@dataclass
+class Run:
+    """One phase in progress. Make it, ``send`` (any number of times), then ``finish``."""
+
+    phase: str
+    name: str
+    plan: Any
+    common: Common
+    server: Server
+    total: int
+    unit: str
+    clocks: Clocks = field(default_factory=Clocks)
+    scrape: bool = False
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    disagreements: list[dict[str, Any]] = field(default_factory=list)
+    engine_metrics: dict[str, Any] | None = None
+    workload: dict[str, Any] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    ok: int = 0
+    failed: int = 0
+
+    def __post_init__(self) -> None:
+        self._done = self._tokens = self._failed_requests = 0
+        self.plan_json = plan_json(self.plan, self.common)
+        self.notes += self.server.notes
+        path = self.common.results_path
+        if path is not None:
+            self.notes += store.prepare(path)
+        self._begun_ns, self._begun_utc = self.clocks.now()
+        self._windowed = False
+        base = {
+            "schema": progress_files.SCHEMA,
+            "phase": self.phase,
+            "name": self.name,
+            "context": self.common.context,
+            "plan_sha256": plan_sha256(self.phase, self.plan_json),
+            "started_utc": self._begun_utc,
+            "total": self.total,
+            "unit": self.unit,
+            **progress_files.own_identity(),
+        }
+        watch = (self.scrape or self.common.stall_time_limit_s is not None) and self.server.unreachable is None
+        self.companion = Companion(
+            None if path is None else progress_files.progress_path(path), base, self.server, scrape=watch
+        )
+
+    def __enter__(self) -> Run:
+        self.companion.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.companion.stop()
+
+    # --- sending ---------------------------------------------------------------------------------------------------
+
+    def send(self, label: str, requests: Sequence[ChatRequest], arrivals_s: Sequence[float] | None = None) -> Measured:
+        """Send requests at once (or at their arrival times) and read the counters around them."""
+        return self.around(label, len(requests), lambda: self.batch(requests, arrivals_s))
+
+    def around(self, label: str, requests: int, do: Callable[[], list[Sample]]) -> Measured:
+        """Read the counters, ``do``, read them again once the engine has booked the requests."""
+        if not self._windowed:
+            # The window is that of the requests: building a prompt before them is not part of it.
+            self._windowed = True
+            self._begun_ns, self._begun_utc = self.clocks.now()
+        before = self.server.scrape()
+        cpu = time.process_time()
+        samples = do()
+        cpu = time.process_time() - cpu
+        after, deltas = self._settled(before, requests)
+        return Measured(label, samples, before, after, deltas, cpu)
+
+    def batch(self, requests: Sequence[ChatRequest], arrivals_s: Sequence[float] | None = None) -> list[Sample]:
+        """Send requests under this phase's limits and progress, without reading the counters."""
+        return run_batch(
+            self.server.endpoint,
+            list(requests),
+            request_timeout_s=self.common.request_timeout_s,
+            arrivals_s=None if arrivals_s is None else list(arrivals_s),
+            on_progress=self.progressing(),
+            stall=self.stall(),
+        )
+
+    def progressing(self) -> Callable[[Mapping[str, Any]], None]:
+        """A client's progress hook for one more batch; its counts are added to what is done already."""
+        done, tokens, failed = self._done, self._tokens, self._failed_requests
+
+        def hook(progress: Mapping[str, Any]) -> None:
+            self._done = done + progress["done"]
+            self._tokens = tokens + progress["tokens"]
+            self._failed_requests = failed + progress["failed"]
+            self.companion.update(done=self._done, tokens=self._tokens, failed=self._failed_requests)
+
+        return hook
+
+    def stall(self) -> StallWatch | None:
+        """The client's stall watch, or None without a limit."""
+        limit = self.common.stall_time_limit_s
+        return None if limit is None else StallWatch(self.companion, limit)
+
+    def _settled(self, before: Exposition | None, requests: int) -> tuple[Exposition | None, dict[str, Any] | None]:
+        if before is None:
+            return None, None
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            after = self.server.scrape()
+            deltas = None if after is None else delta(before, after)
+            finished = (deltas or {}).get("requests_finished")
+            booked = isinstance(finished, Mapping) and sum(finished.values()) >= requests
+            if after is None or booked or time.monotonic() >= deadline:
+                return after, deltas
+            time.sleep(_SETTLE_STEP_S)
+
+    # --- judging ---------------------------------------------------------------------------------------------------
+
+    def keep(
+        self,
+        measured: Measured,
+        *,
+        forced_tokens: int | None,
+        thinking: bool | None,
+        extra: Callable[[Sample], Mapping[str, Any]] | None = None,
+        count_text: bool = True,
+    ) -> None:
+        """Take samples into the result: their checks, the witnesses, their JSON form (``extra`` is added to it)."""
+        text_tokens = self._text_tokens(measured.samples) if count_text else {}
+        for sample in measured.samples:
+            self.checks += checks.asked_and_got(
+                sample, model=self.server.model, forced_tokens=forced_tokens, thinking=thinking
+            )
+            self.checks += checks.plausible(sample, self.common, measured.tokens_per_step, text_tokens.get(id(sample)))
+            self.disagreements += witnesses.per_request(sample)
+            if sample.status == "ok":
+                self.ok += 1
+            else:
+                self.failed += 1
+                self.errors.append(f"{sample.label}: {sample.error_kind}: {sample.error}")
+            self.samples.append({**sample.to_json(), **(extra(sample) if extra else {})})
+        self.disagreements += witnesses.counters(measured.samples, measured.deltas, measured.label)
+        if measured.deltas is not None:
+            self.engine_metrics = {**(self.engine_metrics or {}), measured.label: measured.deltas}
+
+    def check_texts(self, measured: Measured) -> None:
+        """Check the sum of the texts' tokens against the sum of usage, in one call to the tokenizer."""
+        good = [sample for sample in measured.samples if sample.status == "ok" and sample.completion_tokens]
+        text = "\n".join(sample.reasoning + sample.text for sample in good)
+        usage = sum(sample.completion_tokens or 0 for sample in good)
+        count = self.server.count_text(text) if text.strip() else None
+        if count is not None and abs(count - usage) > 0.2 * usage:
+            doubt = f"the texts are {count} tokens long, usage says {usage}: degenerate output?"
+            self.checks.append(
+                {
+                    "check": "plausible",
+                    "label": measured.label,
+                    "asked": usage,
+                    "found": count,
+                    "ok": False,
+                    "text": doubt,
+                }
+            )
+
+    def _text_tokens(self, samples: Sequence[Sample]) -> dict[int, int]:
+        """The engine's own count of each reply's text, where it has a tokenizer and the reply is all plain text."""
+        out: dict[int, int] = {}
+        for sample in samples:
+            if sample.status == "ok" and sample.completion_tokens and not sample.tool_calls:
+                count = self.server.count_text(sample.reasoning + sample.text) if sample.reasoning + sample.text else 0
+                if count is None:
+                    break
+                out[id(sample)] = count
+        return out
+
+    # --- the document ----------------------------------------------------------------------------------------------
+
+    def document(
+        self, summary: Mapping[str, Any], status: str | None = None, reason: str | None = None
+    ) -> dict[str, Any]:
+        """The document as of now."""
+        ended_ns, ended_utc = self.clocks.now()
+        notes = list(dict.fromkeys([*self.notes, *checks.failed_checks(self.checks)]))
+        notes += [f"witnesses differ: {entry['label']}: {entry['text']}" for entry in self.disagreements]
+        return Document(
+            phase=self.phase,
+            name=self.name,
+            context=self.common.context,
+            plan=self.plan_json,
+            endpoint=self.server.endpoint.url,
+            model_requested=self.server.model_requested,
+            model_served=self.server.model_served,
+            max_model_len=self.server.max_model_len,
+            window=Window(self._begun_ns, self._begun_utc, ended_ns, ended_utc),
+            status=status or status_of(self.ok, self.failed),
+            reason=reason or self._reason(),
+            summary=summary,
+            workload=self.workload,
+            samples=self.samples,
+            engine_metrics=self.engine_metrics,
+            disagreements=self.disagreements,
+            checks=self.checks,
+            notes=notes,
+        ).to_json()
+
+    def _reason(self) -> str | None:
+        if not self.failed:
+            return None
+        more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
+        return f"{self.failed} of {self.ok + self.failed} requests failed; {self.errors[0]}{more}"
+
+    def save_partial(self, summary: Mapping[str, Any]) -> None:
+        """Keep what is finished so far on disk, as a valid document with status ``partial``."""
+        path = self.common.results_path
+        if path is not None:
+            document = self.document(summary, "partial", "not finished: this is what was measured so far")
+            store.write_atomic(progress_files.partial_path(path), store.encode(document))
+
+    def finish(
+        self, summary: Mapping[str, Any], returned: Mapping[str, Any] | None = None, reason: str | None = None
+    ) -> dict[str, Any]:
+        """Write the result and return what the module returns."""
+        document = self.document(summary, reason=reason)
+        path, digest = self.common.results_path, None
+        if path is not None:
+            digest = store.write_atomic(path, store.encode(document))
+            store.remove(progress_files.partial_path(path))
+        return {
+            **summary,
+            **(returned or {}),
+            "status": document["status"],
+            "reason": document["reason"],
+            "name": self.name,
+            "results_path": path,
+            "results_sha256": digest,
+            "result": for_return(document),
+        }
+
+
+def planned(
+    phase: str, name: str, plan: Any, common: Common, requests: int, tokens: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What check mode returns: the plan, and what it would send. Nothing has been sent, not even to list models."""
+    body = plan_json(plan, common)
+    return {
+        "name": name,
+        "status": "planned",
+        "results_path": common.results_path,
+        "planned": {
+            "phase": phase,
+            "plan": body,
+            "plan_sha256": plan_sha256(phase, body),
+            "requests": requests,
+            **tokens,
+        },
+    }
