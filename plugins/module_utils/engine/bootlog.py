@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from datetime import datetime, timezone
+from typing import Any
 
 from .causes import Cause, CauseFinder
-from .milestones import AUTOTUNER, BY_FIRST_WORD, WHAT, Milestone, dull, first_word, notice
+from .milestones import AUTOTUNER, BY_FIRST_WORD, Milestone, dull, first_word, notice
 from .records import Lines, LogClock, Record, clean, record, records
 from .settings import read_settings
 
@@ -102,9 +103,9 @@ class BootLog:
         return str(self._milestones[-1]["name"]) if self._milestones else "none"
 
     @property
-    def stage_text(self) -> str:
-        """The stage in words."""
-        return f"after '{self.stage}' ({WHAT[self.stage]})" if self._milestones else "before the first milestone"
+    def milestones(self) -> list[dict[str, object]]:
+        """The milestones so far; see ``to_json``."""
+        return list(self._milestones)
 
     @property
     def tail(self) -> list[str]:
@@ -125,7 +126,7 @@ class BootLog:
         """Has the log reported the death of an engine process?"""
         return self._causes.engine_died
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """{milestones, facts}: times in seconds since the log's first time, sizes in GiB, counts in tokens.
 
         milestones: [{name, t_s, log_time, utc, duration_s, since_previous_s, process, text}]; ``duration_s`` is what
