@@ -123,7 +123,7 @@ _OTHER_CAUSE = re.compile(
     r"Segmentation fault|terminate called after|what\(\):|Fatal Python error"
 )
 _WRAPPER = re.compile(
-    r"Engine core initialization failed|EngineCore failed to start|EngineDeadError|EngineCore encountered|"
+    r"Engine core initialization failed|Frontend process failed during|EngineCore failed to start|EngineDeadError|EngineCore encountered|"
     r"WorkerProc (?:failed to start|initialization failed)|Worker failed with error|See (?:root cause|stack trace)|"
     r"Engine process failed to start|MPClient|engine core exited|SystemExit|KeyboardInterrupt|CancelledError"
 )

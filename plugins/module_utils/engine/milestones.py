@@ -49,7 +49,7 @@ MILESTONES: list[Milestone] = _milestones(
     (
         "moe_backend",
         "the kernel family of the expert layers was chosen",
-        r"Using '?(?P<moe_backend>[\w.-]+)'? (?P<moe_quantization>[\w.-]*?) ?MoE backend",
+        r"Using '?(?P<moe_backend>[\w.-]+)'? (?P<moe_quantization>[\w.-]{0,30}(?: [\w.-]{1,30})?) ?MoE backend",
     ),
     (
         "attention_backend",
@@ -115,7 +115,7 @@ MILESTONES: list[Milestone] = _milestones(
     (
         "kv_memory",
         "memory for the KV pool was set by hand",
-        rf"Explicitly set \((?P<kv_memory_gib>{_N})/(?P<kv_node_free_gib>{_N})\) GiB for KV cache",
+        rf"Explicitly set \((?P<kv_memory_gib>{_N})/(?P<kv_node_total_gib>{_N})\) GiB for KV cache",
     ),
     (
         "kv_pool",
@@ -155,7 +155,7 @@ MILESTONES: list[Milestone] = _milestones(
     (
         "engine_init",
         "the engine core was ready",
-        rf"init engine \(.*?\) took (?P<seconds>{_N}) s(?:econds)?(?: \(compilation: (?P<compilation_s>{_N}) s\))?",
+        rf"init engine \(.*?\) took (?P<seconds>{_N}) s(?:econds)?(?: \(compilation: (?P<compilation_s>{_N}) s\b)?",
     ),
     ("tasks", "the API server connected to the engine core", r"Supported tasks: (?P<tasks>.*)"),
     ("http_start", "the HTTP server was started", r"Starting vLLM (?:API )?server.{0,12} on (?P<listen>https?://\S+)"),
@@ -173,7 +173,7 @@ NOTICES: list[tuple[str, str, str]] = [
     (
         "kv_scale_kv",
         "Using KV cache scaling factor 1.0 for ",
-        "K and V scales are 1.0: the checkpoint gave none, the FP8 KV cache is uncalibrated.",
+        "K and V scales are 1.0: the checkpoint gave none (or gave 1.0), the FP8 KV cache is uncalibrated.",
     ),
     (
         "kv_scale_q_prob",
