@@ -123,10 +123,11 @@ _OTHER_CAUSE = re.compile(
     r"Segmentation fault|terminate called after|what\(\):|Fatal Python error"
 )
 _WRAPPER = re.compile(
-    r"Engine core initialization failed|Frontend process failed during|EngineCore failed to start|EngineDeadError|EngineCore encountered|"
-    r"WorkerProc (?:failed to start|initialization failed)|Worker failed with error|See (?:root cause|stack trace)|"
-    r"Engine process failed to start|MPClient|engine core exited|SystemExit|KeyboardInterrupt|CancelledError"
+    r"Engine core initialization failed|Frontend process failed during|EngineCore failed to start|EngineDeadError|"
+    r"EngineCore encountered|WorkerProc (?:failed|initialization failed)|Worker failed with error|"
+    r"Engine process failed to start|MPClient|engine core exited"
 )
+_AFTERMATH = re.compile(r"See (?:root cause|stack trace)|SystemExit|KeyboardInterrupt|CancelledError")
 _VALIDATION = "validation error"
 _TRACEBACK = "Traceback (most recent call last):"
 _CORES = re.compile(r"Failed core proc\(s\): \{[^}]{0,200}?: (-?[0-9]{1,3})\b")
@@ -156,9 +157,10 @@ class CauseFinder:
             return
         if "Failed core proc" in message:
             self.core_exit = _core_exit(message)
-        if _WRAPPER.search(message):
+        wrapper = _WRAPPER.search(message) is not None
+        if wrapper or _AFTERMATH.search(message):
             self._closed = self._exception is not None
-            self.engine_died = True
+            self.engine_died = self.engine_died or wrapper
             return
         text = message.strip()
         if self._known is None or (_VALIDATION in self._known.text and text.startswith("Value error, ")):

@@ -176,7 +176,7 @@ class LogFollower:
         self.lines += len(texts)
         if self._path is None or not texts:
             return
-        data = b"".join(_without_keys(text) + b"\n" for text in texts)
+        data = b"".join(without_keys_in_line(text) + b"\n" for text in texts)
         self.bytes += len(data)
         try:
             with open(self._path, "ab") as handle:
@@ -198,7 +198,8 @@ def _entries(data: bytes, stream: int, last: bool) -> list[tuple[str, int, bytes
     return entries
 
 
-def _without_keys(text: bytes) -> bytes:
+def without_keys_in_line(text: bytes) -> bytes:
+    """A raw line of the log without keys and tokens; a line that cannot hold one is returned as it is."""
     lowered = text[:20_000].lower()
     if b"api" not in lowered and b"token" not in lowered and b"secret" not in lowered and b"password" not in lowered:
         return text
