@@ -1,0 +1,88 @@
+# Copyright (c) 2026 lobes.spike contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Evidence in, document out, by pure functions: same evidence, same bytes.
+
+Nothing here reads a clock, a locale or the environment, and nothing that an engine or a model wrote is ever taken for
+a template or for markup.
+"""
+
+from __future__ import annotations
+
+from ..evidence import Evidence
+from . import findings, ranking, tables, transcript
+from .figures import extract, probes
+from .model import Document
+from .transcript import Stopped
+
+TRANSCRIPT_NAME = "transcript.txt"
+PARTIAL_NAME = "transcript.partial.txt"
+COMPARISON_NAME = "comparison.md"
+
+
+def build(evidence: Evidence) -> Document:
+    """Judge the evidence: figures, tables, winners, findings."""
+    figures = extract(evidence)
+    judged = probes(evidence)
+    columns = tables.columns_of(evidence)
+    ranked = ranking.rankings(evidence, columns, figures)
+    references = _references(evidence)
+    marks = {path: f"[{number}]" for path, number in references.items()}
+    return Document(
+        evidence=evidence,
+        figures=figures,
+        probes=judged,
+        columns=columns,
+        tables=tables.comparison(evidence, columns, figures, judged),
+        rankings=ranked,
+        arm_verdicts=ranking.verdicts(columns, ranked),
+        verdict=findings.verdict(evidence, figures),
+        correctness=findings.correctness(evidence, judged),
+        corrections=findings.corrections(evidence, figures, marks),
+        incidents=findings.incidents(evidence, marks),
+        coverage_limits=findings.coverage_limits(evidence),
+        not_measured=findings.not_measured(evidence),
+        undecided=findings.undecided(evidence),
+        references=references,
+    )
+
+
+def render(evidence: Evidence) -> dict[str, str]:
+    """Every final form, by file name."""
+    document = build(evidence)
+    return {
+        TRANSCRIPT_NAME: transcript.write(document),
+        COMPARISON_NAME: comparison(document),
+    }
+
+
+def render_partial(evidence: Evidence, stopped: Stopped) -> str:
+    """The transcript of a spike that has not ended, marked so and saying where it stands."""
+    return transcript.write(build(evidence), stopped)
+
+
+def comparison(document: Document) -> str:
+    """comparison.md: the tables under the document's title."""
+    head = [f"# {transcript.title(document)}"]
+    if document.evidence.simulated:
+        head += ["", "**SIMULATED**: made on a double; no figure here says anything about hardware."]
+    return "\n".join([*head, *transcript.comparison_lines(document)]) + "\n"
+
+
+def _references(evidence: Evidence) -> dict[str, int]:
+    """Number the evidence's files: those about the spike first, then arm by arm."""
+    parts = (
+        ("spike.json", evidence.spike),
+        ("box.json", evidence.box),
+        ("box_after.json", evidence.box_after),
+        ("lane.json", evidence.lane),
+        ("image.json", evidence.image),
+        ("model.json", evidence.models),
+        ("events.jsonl", evidence.events),
+    )
+    paths = [path for path, content in parts if content]
+    paths += sorted(evidence.extra)
+    for arm in evidence.arms:
+        paths += [arm.boot.path] if arm.boot is not None else []
+        paths += [result.path for result in arm.results]
+    return {path: number for number, path in enumerate(dict.fromkeys(paths), start=1)}

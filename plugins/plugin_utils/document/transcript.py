@@ -1,0 +1,334 @@
+# Copyright (c) 2026 lobes.spike contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""transcript.txt: the header, the summary, the tables, the record, and an end mark that says it is whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..evidence import mapping, number, rows, text, texts, value
+from .figures import DEFINITIONS
+from .model import Document, Ranking, Table
+from .ranking import RULE, shown
+from .record import arm_sections
+from .words import clean, gib, grouped, markdown_table, wrapped
+
+END_MARK: Final = "# END OF TRANSCRIPT "
+PARTIAL_MARK: Final = "# PARTIAL TRANSCRIPT "
+RESTART: Final = "ansible-playbook playbooks/restart-worker.yml"
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Where a run stands whose document is not final: the last thing that was seen, and when."""
+
+    task: str
+    utc: str
+
+
+def write(document: Document, stopped: Stopped | None = None) -> str:
+    """The whole transcript, as text that ends with a line end."""
+    lines = [
+        *_header(document, stopped),
+        *_summary(document),
+        *_banner("COMPARISON TABLES"),
+        *comparison_lines(document),
+        "",
+        *_banner("RUN-BY-RUN RECORD"),
+        "",
+        *_setting(document),
+        *arm_sections(document),
+        *_lane(document),
+        *_list("Incidents", document.incidents, "None was recorded."),
+        *_list("Corrections", document.corrections, "None: every sample was what it was meant to be."),
+        *_list("Coverage limits", document.coverage_limits, "None is known."),
+        *_list("What was not measured", document.not_measured, "Everything that was planned has a result."),
+        *_list("NOT DECIDED HERE (the operator's decisions)", document.undecided, "Nothing was listed."),
+        *_banner("HOW A FIGURE IS DEFINED"),
+        *(line for name, said in DEFINITIONS for line in wrapped(said, 100, f"# {name:15}  ", "#" + " " * 18)),
+        "#",
+        *_banner("REFERENCES"),
+        *(f"# [{number_}] {clean(path, 200)}" for path, number_ in document.references.items()),
+        "#",
+        stop_line(document) if stopped is None else _partial_line(stopped),
+    ]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def stop_line(document: Document) -> str:
+    """The end mark: what the document is made of, for the check that nothing is missing."""
+    evidence = document.evidence
+    made_of = {
+        "arms": [arm.name for arm in evidence.arms],
+        "phases": list(evidence.planned_phases),
+        "results": sum(len(arm.results) for arm in evidence.arms),
+        "events": len(evidence.events),
+        "events_sha256": evidence.events_sha256,
+        "manifest_sha256": evidence.manifest.sha256,
+    }
+    return END_MARK + json.dumps(made_of, ensure_ascii=True)
+
+
+def _partial_line(stopped: Stopped) -> str:
+    return f"{PARTIAL_MARK}stopped after task {clean(stopped.task, 160)!r}, seen at {clean(stopped.utc, 40)}"
+
+
+def comparison_lines(document: Document) -> list[str]:
+    """The tables in Markdown, as they stand in the transcript and in comparison.md."""
+    if not document.tables:
+        return ["", "Nothing was measured that could be compared."]
+    return [line for table in document.tables for line in ("", *_table(table))]
+
+
+def _table(table: Table) -> list[str]:
+    body = ([row.label, *(cell.text for cell in row.cells)] for row in table.rows)
+    lines = [f"### {table.title}", "", *markdown_table(table.head, body)]
+    return [*lines, *(["", *table.notes] if table.notes else [])]
+
+
+def title(document: Document) -> str:
+    """One line: what was asked, the verdict, and where."""
+    spike = document.evidence.spike
+    model = clean(text(spike, "model") or "an unnamed model", 160).rpartition("/")[2]
+    host = clean(text(spike, "host") or "an unnamed box", 80)
+    return f"spike — {model} on {host}: {document.verdict}"
+
+
+def _banner(words: str) -> list[str]:
+    return [f"# {'=' * 30} {words} {'=' * 30}"]
+
+
+def _header(document: Document, stopped: Stopped | None) -> list[str]:
+    evidence = document.evidence
+    lines = [f"# {title(document)}", "#"]
+    if stopped is not None:
+        lines += [
+            f"{_partial_line(stopped)}",
+            "# This spike had not ended when this was written. What stands below was measured; nothing is final.",
+            "#",
+        ]
+    if evidence.simulated:
+        lines += [
+            "# SIMULATED: made on a double of the box or of the engine. No figure here says anything about hardware.",
+            "#",
+        ]
+    if evidence.transcribed:
+        source = clean(text(evidence.spike, "transcribed_from") or "an older record")
+        lines += wrapped(
+            f"TRANSCRIBED: the figures were copied from {source}; they were not measured by this collection.",
+            98,
+            "# ",
+            "# ",
+        )
+        lines.append("#")
+    lines += wrapped(
+        "Measure-only: nothing here changes what the box serves. The one lane that was stopped, was stopped with the "
+        "approval recorded below, and this spike does not restart it.",
+        98,
+        "# ",
+        "# ",
+    )
+    spike_id = clean(text(evidence.spike, "spike_id") or "not recorded", 120)
+    lines.append(f"# Spike {spike_id}, begun {clean(text(evidence.spike, 'started_utc') or 'not recorded', 40)}.")
+    reverses = text(evidence.spike, "reverses")
+    if reverses:
+        word = "Reverses" if document.verdict.startswith("SERVES") else "Confirms"
+        lines += wrapped(f"{word} {clean(reverses)} for this engine.", 98, "# ", "# ")
+    return [*lines, "#"]
+
+
+def _summary(document: Document) -> list[str]:
+    return [
+        *_banner("SUMMARY"),
+        "#",
+        *_engine_summary(document),
+        "#",
+        *_runs(document),
+        "#",
+        *wrapped(
+            'CONCURRENCY RATIOS: every "Nx" beside a KV pool is a CAPACITY CEILING (KV cache tokens / max_model_len), '
+            "not measured concurrency; it must not be multiplied by single-stream tok/s. Measured aggregate "
+            "throughput is the sweep.",
+            98,
+            "# ",
+            "#   ",
+        ),
+        "#",
+        *_hashed("Correctness", document.correctness),
+        *_winners(document),
+        *_arm_verdicts(document),
+        *_hashed("CORRECTIONS", document.corrections),
+        *_hashed("NOT DECIDED HERE (operator decisions)", document.undecided),
+    ]
+
+
+def _hashed(words: str, sentences: Iterable[str]) -> list[str]:
+    found = list(sentences)
+    if not found:
+        return []
+    return [f"# {words}:", *(line for s in found for line in wrapped(s, 98, "#   - ", "#     ")), "#"]
+
+
+def _engine_summary(document: Document) -> list[str]:
+    evidence = document.evidence
+    probe = mapping(evidence.image, "probe")
+    facts = [
+        f"{name} {clean(found, 60)}"
+        for name, found in (
+            ("vLLM", value(probe, "engine_version")),
+            ("torch", value(probe, "torch")),
+            ("CUDA", value(probe, "cuda")),
+            ("device", value(probe, "device")),
+        )
+        if found
+    ]
+    image = clean(text(evidence.spike, "image") or text(evidence.image, "image") or "not recorded", 240)
+    lines = [f"# Engine    {image}"]
+    lines += [f"#           ({', '.join(facts)}; probed live)"] if facts else []
+    model = clean(text(evidence.spike, "model") or "not recorded", 200)
+    revision = clean(text(evidence.spike, "model_revision") or "not recorded", 60)
+    lines.append(f"# Model     {model} (revision {revision})")
+    box = evidence.box
+    name = text(box, "identity", "model") or text(box, "model") or "not recorded"
+    extras = [
+        f"L4T {clean(release, 40)}" if (release := value(box, "identity", "l4t", "release")) else "",
+        f"memory {gib(total)}" if (total := number(box, "memory", "total_bytes")) else "",
+        f"power mode {clean(mode, 60)}" if (mode := value(box, "power", "mode")) else "",
+    ]
+    lines.append(f"# Box       {', '.join(part for part in (clean(name, 120), *extras) if part)}")
+    return lines
+
+
+def _runs(document: Document) -> list[str]:
+    rows_ = []
+    for arm in document.evidence.arms:
+        facts = arm.boot.kv_pool[0] if arm.boot else {}
+        tokens, window = number(facts, "tokens"), number(facts, "max_model_len")
+        pool = ""
+        if tokens is not None:
+            held = f" ({tokens / window:.2f}x of {grouped(window)} = capacity ceiling)" if window else ""
+            pool = f"KV pool {grouped(tokens)} tokens{held}"
+        state = "not booted" if arm.boot is None else "" if arm.boot.ready else "NOT READY"
+        rows_.append([clean(arm.name, 40), clean(arm.title, 60), state or pool])
+    if not rows_:
+        return ["# Runs      none is on record"]
+    widths = [max(len(row[index]) for row in rows_) for index in (0, 1)]
+    return [
+        f"# {'Runs' if index == 0 else '':9} {row[0]:{widths[0]}}  {row[1]:{widths[1]}}  {row[2]}".rstrip()
+        for index, row in enumerate(rows_)
+    ]
+
+
+def _winners(document: Document) -> list[str]:
+    if not document.rankings:
+        return []
+    width = max(len(ranking.workload) for ranking in document.rankings)
+    lines = ["# Which configuration wins, by workload:"]
+    for ranking in document.rankings:
+        lines += _winner(ranking, width)
+    return [*lines, *wrapped(f"Rule: {RULE}", 98, "#   ", "#   "), "#"]
+
+
+def _winner(ranking: Ranking, width: int) -> list[str]:
+    who = " ~= ".join(clean(arm, 40) for arm in ranking.winners)
+    unit = {"decode_tok_s": "tok/s", "aggregate_tok_s": "tok/s, geometric mean"}.get(ranking.measure, "s")
+    figures = "; ".join(shown(contender, ranking.measure) for contender in ranking.contenders)
+    word = "tie" if len(ranking.winners) > 1 else "indicative" if ranking.indicative else "win"
+    because = f"{word}: {ranking.basis}" if ranking.basis else word
+    lines = [f"#   {ranking.workload:{width}}  {who:10} ({figures} {unit}) {because}"]
+    if ranking.earlier is not None:
+        lines.append(f"#   {'':{width}}  earlier transcript: {clean(ranking.earlier, 40)}; {ranking.earlier_note}")
+    return lines
+
+
+def _arm_verdicts(document: Document) -> list[str]:
+    lines = []
+    for verdict in document.arm_verdicts:
+        for word, workloads in (("wins", verdict.wins), ("ties", verdict.ties), ("loses", verdict.loses)):
+            if workloads:
+                lines += wrapped(f"{clean(verdict.arm, 40)} {word:5}: {', '.join(workloads)}", 98, "#   ", "#     ")
+    return ["# Verdict per arm:", *lines, "#"] if lines else []
+
+
+def _setting(document: Document) -> list[str]:
+    """Engine and model as they were found, before any arm."""
+    evidence = document.evidence
+    lines = ["## Engine", ""]
+    image = evidence.image
+    lines.append(f"image    {clean(text(evidence.spike, 'image') or text(image, 'image') or 'not recorded', 240)}")
+    for name, member in (("image id", "image_id"), ("digest", "digest")):
+        if text(image, member):
+            lines.append(f"{name:8} {clean(text(image, member), 120)}")
+    if number(image, "size_bytes") is not None:
+        lines.append(f"size     {gib(number(image, 'size_bytes'))}")
+    for name, found in mapping(image, "probe").items():
+        if found is not None:
+            lines.append(f"  {clean(name, 60)}: {clean(_plain(found))}")
+    lines += [f"  {line}" for line in map(clean, texts(image, "notes"))]
+    if image:
+        lines.append(f"  {document.mark('image.json')}")
+    lines += ["", "## Model", ""]
+    if not evidence.models:
+        lines.append("Not recorded.")
+    for model in evidence.models:
+        held = number(model, "size_bytes") or number(model, "bytes")
+        size = f", {gib(held)}" if held is not None else ""
+        lines.append(
+            f"{clean(text(model, 'role') or 'model', 40)}  {clean(text(model, 'model') or 'not recorded', 200)} at "
+            f"{clean(text(model, 'revision') or 'not recorded', 60)} "
+            f"(asked for {clean(text(model, 'revision_asked') or 'not recorded', 60)}{size}) "
+            f"{document.mark('model.json')}"
+        )
+    return [*lines, ""]
+
+
+def _plain(found: Any) -> str:
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
+def _lane(document: Document) -> list[str]:
+    lane = document.evidence.lane
+    lines = ["## Worker lane", ""]
+    if not lane:
+        return [*lines, "No lane was stopped on this record.", ""]
+    name = clean(text(lane, "name") or "not named", 120)
+    state = text(lane, "disposition") or "not recorded"
+    since = text(lane, "stopped_utc")
+    when = f" since {clean(since, 40)}" if since else ""
+    lines.append(f"{name}: {clean(state, 40).replace('_', ' ')}{when} {document.mark('lane.json')}")
+    for words, member in (("approved", "approval"), ("ran", "before")):
+        found = [(key, value(lane, member, key)) for key in _LANE_MEMBERS[member]]
+        said = [f"{key.replace('_', ' ')} {clean(_plain(part), 120)}" for key, part in found if part is not None]
+        lines += wrapped(f"{words}: {', '.join(said)}", 100, "  ", "    ") if said else []
+    others = rows(lane, "proof", "others")
+    if others:
+        kept = [clean(text(other, "name") or "?", 80) for other in others if other.get("untouched") is True]
+        moved = [clean(text(other, "name") or "?", 80) for other in others if other.get("untouched") is not True]
+        lines.append(f"  other lanes untouched by the stop: {', '.join(kept) or 'none'}")
+        lines += [f"  NOT as before: {', '.join(moved)}"] if moved else []
+    lines += [f"  {clean(line)}" for line in texts(lane, "warnings")]
+    lines += [f"  error: {clean(text(lane, 'error'))}"] if text(lane, "error") else []
+    if state == "stopped":
+        host = clean(text(document.evidence.spike, "host") or "<box>", 80)
+        restart = clean(text(lane, "restart_command") or f"{RESTART} -l {host}")
+        lines += [
+            "  It is stopped and this spike does not restart it. To restart it, with an approval of its own:",
+            f"  {restart}",
+        ]
+    return [*lines, ""]
+
+
+_LANE_MEMBERS: Final = {
+    "approval": ("approved_by", "source", "approved_utc"),
+    "before": ("id", "image", "configuration_hash", "restart_policy", "started_utc"),
+}
+
+
+def _list(words: str, sentences: Iterable[str], none: str) -> list[str]:
+    found = list(sentences)
+    lines = [line for n, s in enumerate(found, start=1) for line in wrapped(s, 100, f"{n}. ", "   ")]
+    return [f"## {words}", "", *(lines or [none]), ""]
