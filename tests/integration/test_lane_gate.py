@@ -83,7 +83,7 @@ class Stage:
         return self.folder / "spike/lane.json"
 
     def run_lane(self, *extra: str) -> None:
-        docker("run", "-d", "--name", self.lane, "--network=none", *extra, self.image, "sleep", "600")
+        docker("run", "-d", "--init", "--name", self.lane, "--network=none", *extra, self.image, "sleep", "600")
 
     def state(self, name: str | None = None) -> tuple[str, str, str]:
         shown = docker("inspect", "-f", "{{.State.Status}} {{.Id}} {{.State.StartedAt}}", name or self.lane)
@@ -393,7 +393,7 @@ def test_restart_needs_its_own_approval(stage: Stage) -> None:
     stage.play(*APPROVED)
     code, said = stage.play(play=stage.write(START))
     assert code != 0
-    assert "restart-worker.yml" in said
+    assert "restart-worker.yml" in said, said
     assert stage.state()[0] == "exited"
     code, said = stage.play(*APPROVED, play=stage.write(START))
     assert code == 0, said
@@ -437,7 +437,7 @@ def test_restart_without_a_record_or_a_container(stage: Stage) -> None:
 def test_restart_of_a_lane_that_dies_is_a_failure(stage: Stage) -> None:
     docker("rm", "-f", stage.lane)
     # Runs the first time only.
-    script = "test -e /tmp/ran && exit 3; touch /tmp/ran; sleep 600"
+    script = "test -e /tmp/ran && exit 3; echo > /tmp/ran; sleep 600"
     docker("run", "-d", "--name", stage.lane, "--network=none", "--init", stage.image, "sh", "-c", script)
     time.sleep(1)
     stage.play(*APPROVED)

@@ -286,7 +286,7 @@ def read_record(path: str) -> Record | None:
     try:
         with open(path, encoding="utf-8") as handle:
             record = json.load(handle)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as exc:
         raise SpikeError(f"The lane record {path} cannot be read: {exc}") from exc
