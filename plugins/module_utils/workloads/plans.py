@@ -307,8 +307,8 @@ class CalibratePlan:
         return cls(
             concurrency=tuple(fields.whole("concurrency", level, 1, 4096, "streams") for level in levels),
             tokens=fields.whole("tokens", options.get("tokens", 32), 2, 100_000, "tokens"),
-            first_token_s=fields.positive("first_token_s", options.get("first_token_s", 0.15), "seconds"),
-            tokens_per_s=fields.positive("tokens_per_s", options.get("tokens_per_s", 20.0), "tokens per second"),
+            first_token_s=fields.positive("first_token_s", options.get("first_token_s", 0.02), "seconds"),
+            tokens_per_s=fields.positive("tokens_per_s", options.get("tokens_per_s", 50.0), "tokens per second"),
             rates_hz=tuple(fields.whole("rates_hz", rate, 10, 1_000_000, "events per second") for rate in rates),
         )
 
