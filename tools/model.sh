@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: model.sh [CACHE]     CACHE: a Hugging Face cache, by default ~/.cache/lobes-spike/huggingface
-# Puts SmolLM2-135M-Instruct into the cache, unless the one made by the same tools is there, and writes its revision to
-# build/model.revision. The conversion runs inside the vLLM image (image.sh vllm-cpu), which has all that it takes.
+# Puts SmolLM2-135M-Instruct into the cache, unless the one made by the same tools is there, and writes its revision and
+# the cache's place to build/model/. The conversion runs inside the vLLM image (image.sh vllm-cpu), which has all that it takes.
 . "$(dirname "$0")/lib.sh"
 
 home=${1:-$cache/huggingface}
@@ -23,6 +23,7 @@ if [ ! -s "$made" ] || [ ! -e "$home/hub/models--HuggingFaceTB--SmolLM2-135M-Ins
   tail -n 1 "$source.log" >"$made"
   rm -f "$source.log"
 fi
-mkdir -p "$build"
-cp "$made" "$build/model.revision"
+mkdir -p "$build/model"
+cp "$made" "$build/model/smollm2.revision"
+echo "$home" >"$build/model/hf-cache"
 say "SmolLM2-135M-Instruct is in $home at revision $(cat "$made")"
