@@ -106,10 +106,10 @@ class ActionModule(ActionBase):
         began = time.monotonic()
         try:
             answer = display.prompt_until(question(plan, host), private=False, seconds=limit_s)
-        except AnsiblePromptNoninteractive as exc:
-            raise AnsibleActionFail(f"Nobody is there to approve. {refusal}") from exc
-        except AnsiblePromptInterrupt as exc:
-            raise AnsibleActionFail(f"The prompt was interrupted. {refusal}") from exc
+        except AnsiblePromptNoninteractive:
+            raise AnsibleActionFail(f"Nobody is there to approve. {refusal}") from None
+        except AnsiblePromptInterrupt:
+            raise AnsibleActionFail(f"The prompt was interrupted. {refusal}") from None
         if time.monotonic() - began >= limit_s:
             # Half a name typed in time is no approval.
             raise AnsibleActionFail(f"There was no answer within {limit_s} s. {refusal}")

@@ -99,7 +99,7 @@ class Stage:
         assert ANSIBLE_PLAYBOOK
         inventory = self.folder / "hosts.yml"
         variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        hosts = {name: None for name in (BOX, "box-2", "true")}
+        hosts = dict.fromkeys((BOX, "box-2", "true"))
         inventory.write_text(json.dumps({"boxes": {"hosts": hosts, "vars": variables}}))
         return [ANSIBLE_PLAYBOOK, "-i", str(inventory), str(play or self.write()), *argv]
 
