@@ -14,9 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .failure import printable
+from .likeness import Likeness
 from .sample import Sample
 
 DONE = b"[DONE]"
+LEARN_AT = 4  # text events read the long way before one is learned from: not in the rush of first tokens
+MAX_LEARNED = 8  # a stream whose events keep changing is read the long way
 OnEvent = Callable[[int, dict[str, Any]], None]
 """Called with nanoseconds since t0 and the event as parsed."""
 
@@ -71,6 +74,9 @@ class ChatReader:
         "_cumulative",
         "_finished",
         "_last_ns",
+        "_learned",
+        "_likeness",
+        "_long",
         "_max_gap_ns",
         "_on_event",
         "_reasoning",
@@ -92,9 +98,43 @@ class ChatReader:
         self._last_ns = 0
         self._max_gap_ns = 0
         self._finished = False  # a finish_reason was read
+        self._likeness: Likeness | None = None
+        self._long = 0  # text events read the long way since the last one that was not
+        self._learned = 0
+
+    def short(self, t_ns: int, data: bytes, start: int, end: int) -> bool:
+        """Take the event ``data[start:end]`` if it is like the last one; False when ``event`` has to read it."""
+        likeness = self._likeness
+        if likeness is None:
+            return False
+        found = likeness.match(data, start, end)
+        if found is None:
+            return False
+        text, numbers = found
+        cumulative: int | None = None
+        usage = likeness.usage
+        if usage is not None:
+            for name, number in zip(likeness.counts, numbers):  # noqa: B905 (of one length; strict costs time)
+                usage[name] = number
+            self.sample.usage = usage
+            cumulative = usage["completion_tokens"]
+            if self._cumulative is not None and cumulative < self._cumulative:
+                self.sample.warn("running usage went down")
+            self._cumulative = cumulative
+        (self._reasoning if likeness.reasoning else self._text).append(text)
+        self._seen += 1
+        self._long = 0
+        gap_ns = t_ns - self._last_ns
+        if gap_ns > self._max_gap_ns:
+            self._max_gap_ns = gap_ns
+        self._last_ns = t_ns
+        self.sample.events.append((t_ns, cumulative))
+        return True
 
     def event(self, t_ns: int, payload: bytes, name: str = "") -> bool:
         """One event, complete ``t_ns`` after t0. After a True the sample is decided: do not feed it further."""
+        if not name and self.short(t_ns, payload, 0, len(payload)):
+            return False
         if payload == DONE or payload.strip() == DONE:
             self.done = True
             return True
@@ -120,9 +160,12 @@ class ChatReader:
         if message is not None:
             self._fail("server_error", message)
             return True
+        count = len(self.sample.events)
         self._read(t_ns, value)
         if self._on_event is not None:
             self._on_event(t_ns, value)
+        elif clean and len(self.sample.events) > count:
+            self._learn(payload, value)
         return self.sample.error_kind is not None
 
     def message(self, value: dict[str, Any]) -> None:
@@ -176,6 +219,15 @@ class ChatReader:
         if self.sample.error_kind is None:
             self.sample.error_kind = kind
             self.sample.error = message
+
+    def _learn(self, payload: bytes, value: dict[str, Any]) -> None:
+        self._long += 1
+        if self._long < LEARN_AT or self._learned >= MAX_LEARNED:
+            return
+        likeness = Likeness.learn(payload, value)
+        if likeness is not None:
+            self._likeness = likeness
+            self._learned += 1
 
     def _read(self, t_ns: int, value: dict[str, Any]) -> None:
         self._identify(value)

@@ -37,6 +37,7 @@ class Connection:
         "_untried",
         "address",
         "draining",
+        "ended",
         "exchange",
         "failure",
         "fd",
@@ -59,6 +60,7 @@ class Connection:
         self.started_ns = started_ns
         self.opened_ns: int | None = None
         self.used = False  # carried a request already
+        self.ended = False  # the peer hung up or it broke; what came before may still be unparsed
         self.exchange: Exchange | None = None  # the request it is promised to
         self.draining: Reply | None = None  # its sample is settled, the end of its body is not here yet
         # What has arrived, b"" at the end. Raises BlockingIOError when there is nothing, OSError when it broke.

@@ -52,6 +52,11 @@ class ResponseParser:
         self.surplus = self.closes = True
         return b""
 
+    @property
+    def between_chunks(self) -> bool:
+        """The next byte is the first of a chunk's size line."""
+        return self._state == _CHUNK and not self._left and not self._buf
+
     def eof(self) -> None:
         """The peer closed. A body that is delimited by closing is complete now; any other is left incomplete."""
         if self._state == _UNTIL_CLOSE:
@@ -167,7 +172,7 @@ class ResponseParser:
                     raise NotHttp("a chunk is longer than its stated size")
                 left = 0
                 continue
-            left = _chunk_size(line)
+            left = chunk_size(line)
             if left == 0:
                 self._buf = b""
                 self._left = 0
@@ -198,7 +203,7 @@ class ResponseParser:
                 return
 
 
-def _chunk_size(line: bytes) -> int:
+def chunk_size(line: bytes) -> int:
     """The size of a chunk from its line (extensions ignored); ``int`` alone would take signs and underscores."""
     digits = line.partition(b";")[0].strip()
     if not digits or len(digits) > 15 or not _HEX.issuperset(digits):

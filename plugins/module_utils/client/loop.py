@@ -3,13 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The loop: one thread, one epoll, any number of streams, one clock.
 
-Within a turn every readable socket is read and its bytes are stamped first; only then is anything parsed, so that no
-stream waits for another one's JSON. Nothing has a time limit that the caller did not set, nothing is sent twice, and
-neither a proxy nor the environment is consulted.
+Bytes are read and stamped first; they are parsed when no socket has anything to read, so that no stream waits for
+another one's JSON, be it in a burst of a thousand first tokens. Nothing has a time limit that the caller did not set,
+nothing is sent twice, and neither a proxy nor the environment is consulted.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import errno
 import gc
@@ -31,6 +32,11 @@ from .sample import Sample
 
 NS = 1_000_000_000
 OnDone = Callable[[Sample], None]
+
+# Stamped reads wait for a quiet moment to be parsed: at most so many, at most so many bytes, and so many at a time.
+MAX_UNPARSED = 2048
+MAX_UNPARSED_BYTES = 16 * 1024 * 1024
+PARSE_AT_ONCE = 32
 
 _READ = select.EPOLLIN
 _WRITE = select.EPOLLOUT
@@ -90,6 +96,8 @@ class Loop:
         self._active: set[Exchange] = set()  # started and not settled
         self._timers: list[tuple[int, int, bool, Callable[[], None]]] = []
         self._order = itertools.count()
+        self._unparsed: collections.deque[tuple[Connection, int, bytes | OSError]] = collections.deque()
+        self._unparsed_bytes = 0
         self._holds = 0  # timers that keep the loop running
         self._connecting = 0
         self._addresses: list[Address] = []
@@ -144,7 +152,8 @@ class Loop:
         if self._timeout_s is not None:
             self.call_later(self._timeout_s, lambda: self._out_of_time(exchange), hold=False)
         connection = exchange.connection
-        if connection.opened_ns is not None and (not connection.ready or connection.draining is not None):
+        gone = connection.ended or (connection.opened_ns is not None and not connection.ready)
+        if gone or connection.draining is not None:
             # The server hung up while it was idle, or has not ended the last reply yet. Nothing was sent on it, so
             # opening another one is no second try.
             if connection.draining is None:
@@ -188,34 +197,100 @@ class Loop:
         """End every started request as failed (kind ``stopped``) and forget every timer."""
         self._timers.clear()
         self._holds = 0
+        self._parse_all()
         for exchange in list(self._active):
             self._settle_failed(exchange, "stopped", reason)
 
     def turn(self, wait: bool = True) -> None:
-        """One turn: wait for something to happen (or just look), read, stamp, then parse and run what is due."""
+        """One turn: read and stamp what there is; parse when there is nothing to read; run what is due."""
         clock = self._clock
         connections = self._connections
-        batch: list[tuple[Connection, int, bytes | OSError]] = []
-        for fd, mask in self._epoll.poll(self._until_timer() if wait else 0):
+        unparsed = self._unparsed
+        happened = self._epoll.poll(0 if unparsed or not wait else self._until_timer())
+        for fd, mask in happened:
             connection = connections.get(fd)
             if connection is None:
                 continue
-            if not connection.ready:
-                self._advance(connection)
-                continue
-            if mask != _WRITE:  # readable, hung up or broken: reading tells which
+            if mask == _READ and connection.ready:
                 try:
-                    data: bytes | OSError = connection.read()
+                    data = connection.read()
                 except BlockingIOError:
                     continue
                 except OSError as exc:
-                    data = exc
-                batch.append((connection, clock(), data))
-            if mask & _WRITE and connection.exchange is not None and connection.exchange.left is not None:
-                self._send_more(connection.exchange)
-        for connection, t_ns, data in batch:
-            self._received(connection, t_ns, data)
-        self._run_timers()
+                    self._ended(connection, exc)
+                    continue
+                if data:
+                    unparsed.append((connection, clock(), data))
+                    self._unparsed_bytes += len(data)
+                else:
+                    self._ended(connection, data)
+            else:
+                self._other(connection, mask)
+        if unparsed:
+            if not happened:
+                self._parse(PARSE_AT_ONCE)
+            elif len(unparsed) > MAX_UNPARSED or self._unparsed_bytes > MAX_UNPARSED_BYTES:
+                self._parse(max(PARSE_AT_ONCE, len(unparsed) - MAX_UNPARSED))
+        if self._timers:
+            self._run_timers()
+
+    def _parse(self, most: int) -> None:
+        """Parse what was read earliest, ``most`` reads of it."""
+        unparsed = self._unparsed
+        while most and unparsed:
+            most -= 1
+            connection, t_ns, data = unparsed.popleft()
+            if isinstance(data, bytes):
+                self._unparsed_bytes -= len(data)
+            exchange = connection.exchange
+            if exchange is None or exchange.t0_ns is None:
+                self._idle_received(connection, data)
+                continue
+            if t_ns < exchange.t0_ns:
+                self._settle_failed(exchange, "not_a_stream", "the server sent bytes before it was sent the request")
+                continue
+            exchange.active_ns = t_ns
+            if not data or isinstance(data, OSError):
+                cause = (
+                    f"broke ({printable(data.strerror or str(data))})" if isinstance(data, OSError) else "was closed"
+                )
+                settled = exchange.reply.eof(t_ns - exchange.t0_ns, f"the connection {cause}")
+            else:
+                settled = exchange.reply.feed(t_ns - exchange.t0_ns, data)
+            if settled:
+                self._settled(exchange)
+
+    def _parse_all(self) -> None:
+        """Before a verdict that rests on what has come so far."""
+        self._parse(len(self._unparsed))
+
+    def _other(self, connection: Connection, mask: int) -> None:
+        """Anything but bytes to read on an open connection: it opens, takes more to send, hangs up or broke."""
+        if not connection.ready:
+            self._advance(connection)
+            return
+        if mask != _WRITE:  # reading tells the end from an error, and takes what came before either
+            try:
+                data = connection.read()
+            except BlockingIOError:
+                pass
+            except OSError as exc:
+                self._ended(connection, exc)
+                return
+            else:
+                if not data:
+                    self._ended(connection, data)
+                    return
+                self._unparsed.append((connection, self._clock(), data))
+                self._unparsed_bytes += len(data)
+        if mask & _WRITE and connection.exchange is not None and connection.exchange.left is not None:
+            self._send_more(connection.exchange)
+
+    def _ended(self, connection: Connection, how: bytes | OSError) -> None:
+        """The peer hung up or the connection broke: queued behind what came before; epoll would tell it for ever."""
+        self._unparsed.append((connection, self._clock(), how))
+        self._epoll.unregister(connection.fd)
+        connection.ended = True
 
     # Time.
 
@@ -236,6 +311,7 @@ class Loop:
             action()
 
     def _out_of_time(self, exchange: Exchange) -> None:
+        self._parse_all()
         if exchange not in self._active or self._timeout_s is None:
             return
         if exchange.t0_ns is None:
@@ -250,6 +326,7 @@ class Loop:
     def _watch(self, exchange: Exchange) -> None:
         """Ask the stall hook when the stream has been quiet for its time; look again when it could be."""
         stall = self._stall
+        self._parse_all()
         if stall is None or exchange not in self._active or exchange.t0_ns is None:
             return
         now = self._clock()
@@ -335,7 +412,7 @@ class Loop:
 
     def _send_more(self, exchange: Exchange) -> None:
         connection, left = exchange.connection, exchange.left
-        if left is None or exchange.t0_ns is None:
+        if left is None or exchange.t0_ns is None or connection.ended:
             return
         try:
             left = left[connection.write(left) :]
@@ -359,22 +436,6 @@ class Loop:
         if exchange.writing:
             exchange.writing = False
             self._epoll.modify(connection.fd, _READ)
-
-    def _received(self, connection: Connection, t_ns: int, data: bytes | OSError) -> None:
-        exchange = connection.exchange
-        if exchange is None or exchange.t0_ns is None:
-            self._idle_received(connection, data)
-            return
-        exchange.active_ns = t_ns
-        if isinstance(data, OSError):
-            cause = printable(data.strerror or str(data))
-            settled = exchange.reply.eof(t_ns - exchange.t0_ns, f"the connection broke ({cause})")
-        elif data:
-            settled = exchange.reply.feed(t_ns - exchange.t0_ns, data)
-        else:
-            settled = exchange.reply.eof(t_ns - exchange.t0_ns)
-        if settled:
-            self._settled(exchange)
 
     def _idle_received(self, connection: Connection, data: bytes | OSError) -> None:
         """Bytes nobody asked for: the end of a body whose sample is settled, or the server hanging up."""

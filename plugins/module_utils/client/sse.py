@@ -37,6 +37,11 @@ class SseParser:
         self._skip_lf = False
         self._first = True
 
+    @property
+    def between_events(self) -> bool:
+        """The next byte is the first of an event."""
+        return not (self._tail or self._data or self._name or self._skip_lf or self._first)
+
     def feed(self, data: bytes) -> list[Event]:
         """The events completed by ``data``, in order. Raises ``EventTooLarge``."""
         # The everyday read: one whole event of one data line. Everything else takes the general way.
