@@ -28,15 +28,22 @@ def read_pool(exposition: Exposition | None) -> dict[str, object] | None:
         return None
     settings: dict[str, Setting] = {name: value_of(labels[name]) for name in KEPT if name in labels}
     tokens, requests = settings.get("kv_cache_size_tokens"), settings.get("kv_cache_max_concurrency")
-    known = isinstance(tokens, int) and isinstance(requests, (int, float)) and requests > 0
     return {
         "label": CAPACITY_LABEL,
         "tokens": tokens if isinstance(tokens, int) else None,
         "capacity_ceiling_requests": requests if isinstance(requests, (int, float)) else None,
-        "max_model_len": round(float(str(tokens)) / float(str(requests))) if known else None,
+        "max_model_len": _length(tokens, requests),
         "memory_bytes": settings.get("kv_cache_memory_bytes"),
         "settings": settings,
     }
+
+
+def _length(tokens: Setting, requests: Setting) -> int | None:
+    """The max_model_len that makes these requests of these tokens, when both are exact enough to tell."""
+    if not isinstance(tokens, int) or not isinstance(requests, (int, float)) or requests <= 0:
+        return None
+    length = tokens / requests
+    return round(length) if abs(length - round(length)) < 0.001 else None
 
 
 def comparable(one: dict[str, object] | None, other: dict[str, object] | None) -> bool:
