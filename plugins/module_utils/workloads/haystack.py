@@ -86,10 +86,8 @@ def filler(words: int) -> str:
 
 
 def least(plan: NeedlePlan, count_messages: Callable[[Messages], int]) -> int:
-    """Tokens of the smallest prompt: one entry, the secret, the question. Raises PlanError when the target is less."""
-    book = _Book(plan)
-    book.resize(1)
-    smallest = count_messages(book.messages())
+    """Tokens of the smallest prompt: the secret and the question alone. Raises PlanError when the target is less."""
+    smallest = count_messages(_Book(plan).messages())
     if smallest > plan.prompt_tokens:
         raise PlanError(
             "prompt_tokens", plan.prompt_tokens, f"The question alone takes {smallest} tokens; write more than that."
@@ -113,7 +111,7 @@ def build(
     target = plan.prompt_tokens
     sample = "\n\n".join(islice(text.paragraphs(text.rng("needle-sample", plan.seed)), SAMPLE_ENTRIES))
     per_entry = max(1.0, count_text(sample) / SAMPLE_ENTRIES)
-    book.resize(1 + int((target - smallest) / per_entry))
+    book.resize(int((target - smallest) / per_entry))
     best: Needle | None = None
     for counts in range(1, MAX_WHOLE_COUNTS + 1):
         messages = book.messages()
@@ -138,7 +136,7 @@ def _adjust(book: _Book, missing: int, per_entry: float, count_text: Callable[[s
         # Drop one entry more than needed, and close the gap with words.
         missing += book.filler
         book.filler = 0
-        dropped = book.resize(max(1, len(book.entries) - 1 - int(-missing / per_entry)))
+        dropped = book.resize(max(0, len(book.entries) - 1 - int(-missing / per_entry)))
         missing += count_text("\n\n".join(dropped)) if dropped else 0
     elif missing > per_entry:
         added = book.resize(len(book.entries) + int(missing / per_entry))
