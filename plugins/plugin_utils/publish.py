@@ -33,13 +33,13 @@ def publish(directory: Path) -> dict[str, str]:
     return forms
 
 
-def publish_partial(directory: Path, events: list[Event], task: str, utc: str) -> Path:
+def publish_partial(directory: Path, events: list[Event], last: str, utc: str) -> Path:
     """Write what the events hold so far as ``transcript.partial.txt``, which says that it is partial and why.
 
     Raises OSError.
     """
     path = directory / PARTIAL_NAME
-    write_whole(path, render_partial(from_events(events), Stopped(task, utc)))
+    write_whole(path, render_partial(from_events(events), Stopped(last, utc)))
     return path
 
 

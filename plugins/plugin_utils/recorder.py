@@ -150,7 +150,7 @@ class Recorder:
             return told
         last = box.events[-1]
         try:
-            publish.publish_partial(box.directory, box.events, last.task or last.kind, last.utc)
+            publish.publish_partial(box.directory, box.events, _words(last), last.utc)
         except OSError as exc:
             told.append(Told(f"{host}: the partial transcript could not be written: {exc.strerror}", True))
         return told
@@ -164,6 +164,12 @@ class Recorder:
         except OSError as exc:
             return [Told(f"{host}: an event could not be written: {exc.strerror}", True)]
         return []
+
+
+def _words(event: Event) -> str:
+    if event.kind == "run.end":
+        return "the run ended before its evidence was collected"
+    return f"task {event.task!r}" if event.task else "the run began"
 
 
 def progress_line(progress: Mapping[str, Any]) -> str:

@@ -20,8 +20,8 @@ PARTIAL_NAME = "transcript.partial.txt"
 COMPARISON_NAME = "comparison.md"
 
 
-def build(evidence: Evidence) -> Document:
-    """Judge the evidence: figures, tables, winners, findings."""
+def build(evidence: Evidence, partial: bool = False) -> Document:
+    """Judge the evidence: figures, tables, winners, findings. A partial one is not blamed for what comes last."""
     figures = extract(evidence)
     judged = probes(evidence)
     columns = tables.columns_of(evidence)
@@ -40,7 +40,7 @@ def build(evidence: Evidence) -> Document:
         correctness=findings.correctness(evidence, judged),
         corrections=findings.corrections(evidence, figures, marks),
         incidents=findings.incidents(evidence, marks),
-        coverage_limits=findings.coverage_limits(evidence),
+        coverage_limits=findings.coverage_limits(evidence, partial),
         not_measured=findings.not_measured(evidence),
         undecided=findings.undecided(evidence),
         references=references,
@@ -58,7 +58,7 @@ def render(evidence: Evidence) -> dict[str, str]:
 
 def render_partial(evidence: Evidence, stopped: Stopped) -> str:
     """The transcript of a spike that has not ended, marked so and saying where it stands."""
-    return transcript.write(build(evidence), stopped)
+    return transcript.write(build(evidence, partial=True), stopped)
 
 
 def comparison(document: Document) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ansible_collections.lobes.spike.plugins.module_utils.errors import PlanError
 
-from ..evidence import Boot, Evidence, Result, flag, mapping, number, numbers, rows, text, texts, value, whole
+from ..evidence import Boot, Evidence, Result, flag, mapping, number, numbers, rows, text, value, whole
 from ..expectations import judge
 from .model import Figure, Probe, Ref
 from .words import clean, quote
@@ -234,7 +234,7 @@ def _probe(result: Result) -> Probe:
     if result.status != "complete" or not reply:
         return Probe(result.arm, name, None, reply, ref, f"no reply to judge: {clean(result.reason or result.status)}")
     try:
-        verdict = judge(reply, value(result.plan, "expect"))
+        verdict = judge(reply, value(result.plan, "expect") or value(result.data, "workload", "expect"))
     except PlanError as exc:
         return Probe(result.arm, name, None, reply, ref, f"cannot be judged: {clean(exc)}")
     return Probe(result.arm, name, verdict.passed, reply, ref, _expected(verdict.failed_expectation))
@@ -250,13 +250,6 @@ def _expected(failed: Mapping[str, Any] | None) -> str:
 
 def _shown(found: Any) -> str:
     return quote(found, 120) if isinstance(found, str) else clean(found, 120)
-
-
-def disagreements(result: Result) -> tuple[str, ...]:
-    """What the witnesses of a result disagree on."""
-    found = rows(result.data, "witnesses", "disagreements")
-    named = texts(result.data, "witnesses", "disagreements")
-    return tuple(clean(text(row, "text") or dict(row)) for row in found) + tuple(clean(line) for line in named)
 
 
 _EXTRACTORS: Final = {

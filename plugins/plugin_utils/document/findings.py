@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..evidence import ArmEvidence, Evidence, Result, flag, mapping, number, rows, text, texts, whole
-from .figures import disagreements, needle_state, needle_target
+from .figures import needle_state, needle_target
 from .model import Figure, Probe
 from .tables import needle_depths
-from .words import clean, decimal, grouped
+from .words import clean, decimal, grouped, sentence
 
 # spike.json names phases in the words of the plan; results name them in the singular.
 PHASE_OF_PLAN = {"probes": "probe"}
@@ -43,13 +43,11 @@ def incidents(evidence: Evidence, marks: Mapping[str, str]) -> tuple[str, ...]:
         for result in arm.results:
             mark = marks.get(result.path, "")
             if result.status != "complete":
-                why = f": {clean(result.reason)}" if result.reason else ""
-                found.append(f"{arm.name}, {clean(result.name, 80)}: {clean(result.status, 40)}{why}. {mark}")
-            found += [f"{arm.name}, {clean(result.name, 80)}: witnesses disagree: {line}. {mark}"
-                      for line in disagreements(result)]  # fmt: skip
+                why = sentence(f"{result.status}: {result.reason}" if result.reason else result.status)
+                found.append(f"{arm.name}, {clean(result.name, 80)}: {why} {mark}")
     found += [
         f"{event.utc} task {clean(event.task, 120)!r} {clean(event.data.get('outcome', 'failed'), 40)}: "
-        f"{clean(event.data.get('message', 'no message'))}. {marks.get('events.jsonl', '')}"
+        f"{sentence(event.data.get('message', 'no message'))} {marks.get('events.jsonl', '')}"
         for event in evidence.events
         if event.kind == "incident"
     ]
@@ -59,17 +57,17 @@ def incidents(evidence: Evidence, marks: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sentence.rstrip() for sentence in found)
 
 
-def coverage_limits(evidence: Evidence) -> tuple[str, ...]:
+def coverage_limits(evidence: Evidence, partial: bool) -> tuple[str, ...]:
     """What the evidence does not cover, so that nobody takes silence for an all-clear."""
     found = [f"{clean(damage.path, 120)}: {clean(damage.reason)}." for damage in evidence.damaged]
-    if evidence.manifest.ok is None and not evidence.transcribed:
+    if evidence.manifest.ok is None and not evidence.transcribed and not partial:
         found.append("There is no manifest: that the files are those of the box cannot be shown.")
     found += [f"manifest: {clean(problem)}." for problem in evidence.manifest.problems if evidence.manifest.ok is False]
     if not any(arm.of("calibrate") for arm in evidence.arms):
         found.append("The instrument was not calibrated in this spike: its own error is not known.")
     if not evidence.extra.get("telemetry/attribution.json") and not texts(evidence.spike, "coverage_limits"):
         found.append("Heat and power inside the windows were not recorded: whether a figure was throttled is unknown.")
-    if not evidence.box_after:
+    if not evidence.box_after and not partial:
         found.append("The box was not described again at the end: that it was left as found is not shown here.")
     unproven = [
         f"{arm.name} {result.name}" for arm in evidence.arms for result in arm.of("needle")
@@ -130,7 +128,7 @@ def correctness(evidence: Evidence, probes: Sequence[Probe]) -> tuple[str, ...]:
         counted = [(whole(r.summary, good), whole(r.summary, total)) for r in results]
         pairs = [(g, t) for g, t in counted if g is not None and t is not None]
         if pairs:
-            found.append(f"{words} {sum(g for g, _ in pairs)}/{sum(t for _, t in pairs)} valid")
+            found.append(f"{words} {sum(g for g, _ in pairs)}/{sum(t for _, t in pairs)} passed")
     return tuple(clean(line, 600) for line in found)
 
 
@@ -199,7 +197,7 @@ def _failed_boot(arm: ArmEvidence, marks: Mapping[str, str]) -> Iterator[str]:
     stage = clean(text(failure, "stage") or "unknown", 80)
     passed_s = number(failure, "after_s")
     after = f" after {decimal(passed_s, 1)} s" if passed_s is not None else ""
-    yield f"{arm.name}: the boot failed at stage {stage}{after}: {cause}. {marks.get(arm.boot.path, '')}"
+    yield f"{arm.name}: the boot failed at stage {stage}{after}: {sentence(cause)} {marks.get(arm.boot.path, '')}"
 
 
 def _interrupted_runs(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[str]:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ..evidence import ArmEvidence, Boot, Result, flag, mapping, number, numbers, rows, text, texts, value, whole
 from .figures import find, needle_state, needle_target
@@ -14,9 +15,20 @@ from .model import Document, Figure
 from .tables import decode_at_depth, verdict_word
 from .words import ABSENT, clean, clock, columns, decimal, fixed, gib, grouped, percent, quote, ratio, wrapped
 
+WITNESSES_SHOWN = 2
+
 CEILING = (
     "^ KV-POOL CAPACITY CEILING (KV cache tokens / max_model_len): not measured concurrency, no throughput multiplier"
 )
+DULL = frozenset(
+    {
+        "arguments", "engine_config", "max_model_len", "model_runner", "load_start", "checkpoint", "weights_loaded",
+        "compile_cache", "dynamo", "graph_compiled", "jit_warmup_start", "graph_pool", "tasks", "http_start",
+        "startup_complete",
+    }
+)  # fmt: skip
+"""Milestones that the boot document has and an excerpt does not need."""
+
 # What follows one of these flags is never printed.
 SECRET_FLAGS = frozenset({"--api-key", "--hf-token", "--ssl-keyfile-password"})
 
@@ -58,6 +70,15 @@ def _notes(notes: Iterable[str], indent: str = "") -> list[str]:
     return [line for note in notes for line in wrapped(clean(note, 1200), 100, indent, indent)]
 
 
+def _said(document: Document, result: Result, indent: str) -> list[str]:
+    """A result's notes; of witnesses that disagree the first few, since a slow client disagrees with every request."""
+    differ = [note for note in result.notes if note.startswith("witnesses differ")]
+    others = [note for note in result.notes if not note.startswith("witnesses differ")]
+    kept = _notes([*others, *differ[:WITNESSES_SHOWN]], indent)
+    rest = len(differ) - WITNESSES_SHOWN
+    return [*kept, f"{indent}and {rest} more such differences, see {document.mark(result.path)}"] if rest > 0 else kept
+
+
 def _boot(document: Document, arm: ArmEvidence) -> list[str]:
     boot = arm.boot
     if boot is None:
@@ -65,9 +86,10 @@ def _boot(document: Document, arm: ArmEvidence) -> list[str]:
     lines = [f"Boot {document.mark(boot.path)}: container {clean(boot.boot_id or 'not recorded', 120)}"]
     lines += _arguments(arm, boot)
     lines += _memory(boot)
-    if boot.milestones:
+    told = [milestone for milestone in boot.milestones if text(milestone, "name") not in DULL]
+    if told:
         lines.append("Boot log (excerpts):")
-        lines += [_milestone(milestone) for milestone in boot.milestones]
+        lines += [_milestone(milestone) for milestone in told]
     lines += _pool(boot)
     if boot.ready:
         lines.append(f"  /health 200 at +{decimal(boot.ready_s, 1)} s from the container's start")
@@ -110,12 +132,13 @@ def _memory(boot: Boot) -> list[str]:
     return [f"Memory: {'; '.join(parts)}"] if parts else []
 
 
-def _milestone(milestone: dict[str, object] | object) -> str:
-    row = milestone if isinstance(milestone, dict) else {}
-    when = clean(row.get("log_time") or ABSENT, 40)
-    duration = number(row, "duration_s")
-    took = f" ({decimal(duration)} s)" if duration is not None else ""
-    return f"  {when} {clean(row.get('name') or '', 60)}{took}: {clean(row.get('text') or '', 240)}"
+def _milestone(milestone: Mapping[str, Any]) -> str:
+    """One line of the log; what the engine says a step took stands in its own words."""
+    return f"  {_log_time(milestone)} {clean(milestone.get('text') or milestone.get('name') or '', 180)}"
+
+
+def _log_time(milestone: Mapping[str, Any]) -> str:
+    return clean(milestone.get("log_time") or ABSENT, 40).rpartition(" ")[2]
 
 
 def _pool(boot: Boot) -> list[str]:
@@ -138,11 +161,12 @@ def _calibration(document: Document, _arm: ArmEvidence, results: Sequence[Result
     head = ["N", "TTFT error p50 ms", "p99 ms", "inter-token error p50 ms", "p99 ms"]
     lines += columns(head, table) if table else []
     rate, cpu = number(summary, "max_event_rate_hz"), number(summary, "cpu_s_per_100k_tokens")
-    lines.append(
-        f"  highest event rate with an error under 1 ms: {grouped(rate)} /s; "
-        f"client CPU {decimal(cpu)} s per 100k tokens"
-    )
-    return lines
+    reached = f"{grouped(rate)} /s" if rate is not None else "none of those tried"
+    return [
+        *lines,
+        f"  highest event rate with an error under 1 ms: {reached}; client CPU {decimal(cpu)} s per 100k tokens",
+        *_said(document, result, "  "),
+    ]
 
 
 _CALIBRATION = ("ttft_error_s_p50", "ttft_error_s_p99", "itl_error_s_p50", "itl_error_s_p99")
@@ -166,17 +190,17 @@ def _probes(document: Document, arm: ArmEvidence, _results: Sequence[Result]) ->
         )
         if probe.note:
             lines += wrapped(probe.note, 100, " " * 17, " " * 17)
+        lines += _said(document, result, " " * 17)
     return lines
 
 
-def _answered(reply: object, result: Result) -> str:
-    found = reply if isinstance(reply, dict) else {}
-    calls = rows(found, "tool_calls")
-    content = text(found, "content") or text(result.summary, "answer")
+def _answered(reply: Mapping[str, Any], result: Result) -> str:
+    calls = rows(reply, "tool_calls")
+    content = text(reply, "content") or (None if calls else text(result.summary, "answer"))
     parts = [f"{clean(call.get('name'), 80)}({_raw(call.get('arguments'))})" for call in calls]
     if content:
         parts.insert(0, quote(content))
-    finish = text(found, "finish_reason")
+    finish = text(reply, "finish_reason")
     shown = ", ".join(parts) or "(nothing)"
     return f"-> {shown}{f' finish_reason={clean(finish, 40)}' if finish and finish != 'stop' else ''}"
 
@@ -197,7 +221,7 @@ def _decode(document: Document, arm: ArmEvidence, results: Sequence[Result]) -> 
             f"  {clean(name, 40):7} {tokens} tokens: {' / '.join(_rate(f) for f in rates)} tok/s{first}"
             f"{_beside(document, arm, f'decode {name}', 'decode_tok_s')}  {document.mark(result.path)}"
         )
-        lines += _notes(result.notes, "    ")
+        lines += _said(document, result, "    ")
     return lines
 
 
@@ -258,7 +282,7 @@ def _needle(document: Document, arm: ArmEvidence, result: Result) -> list[str]:
     meant = f", MEANT {expected.upper()}" if expected and expected != state and state != "unproven" else ""
     head = (
         f"  {grouped(whole(summary, 'prompt_tokens') or needle_target(result))} tokens, {state}{meant}"
-        f" -> {quote(text(summary, 'answer'), 80)} {verdict_word(passed)}"
+        f" -> {quote(text(summary, 'answer'), 40)} {verdict_word(passed)}"
     )
     parts = []
     if ttft is not None and ttft.value is not None:
@@ -278,7 +302,7 @@ def _needle(document: Document, arm: ArmEvidence, result: Result) -> list[str]:
         lines += wrapped(f"{state} by {evidence}", 100, "      ", "      ")
     if result.status != "complete":
         lines.append(f"      {clean(result.status, 40)}: {clean(result.reason or 'no reason recorded')}")
-    return [*lines, *_notes(result.notes, "      ")]
+    return [*lines, *_said(document, result, "      ")]
 
 
 def _minutes(seconds: float) -> str:
@@ -322,7 +346,7 @@ def _sweep(document: Document, arm: ArmEvidence, results: Sequence[Result]) -> l
             )
         lines += columns(head, table)
         lines += _scaling(document, arm)
-        lines += _notes(result.notes, "  ")
+        lines += _said(document, result, "  ")
     return lines
 
 
@@ -363,9 +387,9 @@ def _agentic(document: Document, arm: ArmEvidence, results: Sequence[Result]) ->
             f"  per-turn decode p50 {fixed(_burst(result, 'p50'))}, min {fixed(_burst(result, 'min'))} tok/s{over}"
         )
         bad = [clean(turn.get("verdict"), 80) for session in rows(summary, "sessions_detail")
-               for turn in rows(session, "turns") if turn.get("verdict") not in ("ok", None)]  # fmt: skip
+               for turn in rows(session, "turns") if turn.get("verdict") not in ("valid", None)]  # fmt: skip
         lines += [f"  turns that were not valid: {', '.join(bad[:20])}"] if bad else []
-        lines += _notes(result.notes, "  ")
+        lines += _said(document, result, "  ")
     return lines
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,9 +24,9 @@ RESTART: Final = "ansible-playbook playbooks/restart-worker.yml"
 
 @dataclass(frozen=True)
 class Stopped:
-    """Where a run stands whose document is not final: the last thing that was seen, and when."""
+    """Where a run stands whose document is not final: the last thing that was seen, in words, and when."""
 
-    task: str
+    last: str
     utc: str
 
 
@@ -74,7 +74,7 @@ def stop_line(document: Document) -> str:
 
 
 def _partial_line(stopped: Stopped) -> str:
-    return f"{PARTIAL_MARK}stopped after task {clean(stopped.task, 160)!r}, seen at {clean(stopped.utc, 40)}"
+    return f"{PARTIAL_MARK}last seen: {clean(stopped.last, 200)}, at {clean(stopped.utc, 40)}"
 
 
 def comparison_lines(document: Document) -> list[str]:
@@ -265,9 +265,7 @@ def _setting(document: Document) -> list[str]:
             lines.append(f"{name:8} {clean(text(image, member), 120)}")
     if number(image, "size_bytes") is not None:
         lines.append(f"size     {gib(number(image, 'size_bytes'))}")
-    for name, found in mapping(image, "probe").items():
-        if found is not None:
-            lines.append(f"  {clean(name, 60)}: {clean(_plain(found))}")
+    lines += [f"  {name}: {found}" for name, found in _known(mapping(image, "probe")) if name != "schema"]
     lines += [f"  {line}" for line in map(clean, texts(image, "notes"))]
     if image:
         lines.append(f"  {document.mark('image.json')}")
@@ -280,10 +278,25 @@ def _setting(document: Document) -> list[str]:
         lines.append(
             f"{clean(text(model, 'role') or 'model', 40)}  {clean(text(model, 'model') or 'not recorded', 200)} at "
             f"{clean(text(model, 'revision') or 'not recorded', 60)} "
-            f"(asked for {clean(text(model, 'revision_asked') or 'not recorded', 60)}{size}) "
+            f"({_asked(model)}{size}) "
             f"{document.mark('model.json')}"
         )
     return [*lines, ""]
+
+
+def _asked(model: Mapping[str, Any]) -> str:
+    asked = text(model, "revision_asked")
+    return f"asked for {clean(asked, 60)}" if asked else "no revision was asked for"
+
+
+def _known(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Every fact that has a value, those of nested objects by their path."""
+    for name, found in facts.items():
+        path = f"{above}{clean(name, 60)}"
+        if isinstance(found, Mapping):
+            yield from _known(found, f"{path}.")
+        elif found is not None and found != []:
+            yield path, clean(_plain(found))
 
 
 def _plain(found: Any) -> str:

@@ -54,6 +54,11 @@ def _cut(line: str, limit: int, length: int) -> str:
     return line if len(line) <= limit else f"{line[:limit]} ... [cut: {length:,} characters in all]"
 
 
+def sentence(raw: object, limit: int = 300) -> str:
+    """One line of plain text that ends with a full stop, whatever it ended with."""
+    return f"{clean(raw, limit).rstrip('. ')}."
+
+
 def decimal(value: float | None, places: int = 2) -> str:
     """A number rounded to ``places``, trailing zeros dropped but for the first: 73.7, 75.0, 1687.85."""
     if value is None:

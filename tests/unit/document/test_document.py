@@ -225,10 +225,10 @@ def test_the_capacity_ceiling_is_named_wherever_a_ratio_stands(sim_small: Path) 
 
 
 def test_a_partial_document_says_where_it_stands(sim_small: Path) -> None:
-    text = render_partial(load(sim_small), Stopped("Watch the sweep", "2026-11-30T08:03:00Z"))
+    text = render_partial(load(sim_small), Stopped("task 'Watch the sweep'", "2026-11-30T08:03:00Z"))
     first = text.splitlines()[:5]
     assert any(
-        "PARTIAL TRANSCRIPT stopped after task 'Watch the sweep', seen at 2026-11-30T08:03:00Z" in line
+        "PARTIAL TRANSCRIPT last seen: task 'Watch the sweep', at 2026-11-30T08:03:00Z" in line
         for line in first
     )
     assert END_MARK not in text

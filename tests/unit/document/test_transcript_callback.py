@@ -131,7 +131,7 @@ def test_a_failure_is_an_incident_by_its_first_line(run_playbook: Run, stubs: St
     partial = (home / "transcript.partial.txt").read_text(encoding="utf-8")
     assert "task 'Wait until the arm serves' failed: the port is taken." in partial
     assert "second line" not in partial
-    assert "# PARTIAL TRANSCRIPT stopped after task 'run.end'" in partial
+    assert "# PARTIAL TRANSCRIPT last seen: the run ended before its evidence was collected" in partial
     assert not (home / "transcript.txt").exists()
 
 
@@ -143,7 +143,7 @@ def test_a_kill_leaves_what_was_measured_readable(run_playbook: Run, stubs: Stub
     assert done.returncode == -9
     home = stubs.evidence_dir / "box1"
     partial = (home / "transcript.partial.txt").read_text(encoding="utf-8")
-    assert "stopped after task 'Decode'" in partial
+    assert "last seen: task 'Decode', at " in partial
     assert "79.25 / 78.72 / 78.73 tok/s" in partial
     kinds = [event.kind for event in read_events(home / "events.jsonl").events]
     assert kinds == ["run.begin", "spike", "result", "result"]
