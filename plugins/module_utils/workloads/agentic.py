@@ -59,7 +59,7 @@ def run(plan: AgenticPlan, common: Common, clocks: Clocks | None = None, salt: s
             "fact_places": [[file.at for file in script.files] for script in scripts],
         }
         sessions = [_Session(phase, plan, script) for script in scripts]
-        measured = phase.around(result_name(plan), total, lambda: _drive(phase, plan, sessions))
+        measured = phase.around(result_name(plan), lambda: _drive(phase, plan, sessions))
         # Exactly the requests that were sent: a session that failed early sends fewer than planned.
         phase.keep(measured, forced_tokens=None, thinking=False, extra=_extra, count_text=False)
         _note(phase, sessions)

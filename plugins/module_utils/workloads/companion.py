@@ -26,6 +26,7 @@ from .cache import pool_tokens
 from .server import Server
 
 INTERVAL_S = 2.0
+WRITE_S = 1.0
 _TICK_S = 0.25
 _FRESH_S = 4 * INTERVAL_S
 _SIZE = 64 * 1024
@@ -142,13 +143,17 @@ class Companion:
         gauges: dict[str, Any] = {}
         first: tuple[float | None, float | None] | None = None
         last_values: tuple[float | None, ...] | None = None
-        due = 0.0
+        due = scrape_due = 0.0
         state = dict(self._last)
         while os.getppid() == parent:
-            state = self._state.get() or state
-            if time.monotonic() >= due:
-                due = time.monotonic() + INTERVAL_S
-                exposition = self._server.scrape() if self._scrape else None
+            earlier, state = state, self._state.get() or state
+            now = time.monotonic()
+            if now >= due or state != earlier:
+                due = now + WRITE_S
+                exposition = None
+                if self._scrape and now >= scrape_due:
+                    scrape_due = now + INTERVAL_S
+                    exposition = self._server.scrape()
                 if exposition is not None:
                     values = tuple(exposition.value(name) for name in _MOVEMENT)
                     if values != last_values:

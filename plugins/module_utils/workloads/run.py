@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..client import ChatRequest, Sample, run_batch
+from ..client import ChatRequest, Endpoint, Sample, run_batch
 from ..engine.metrics import Exposition, delta
 from ..results import progress as progress_files
 from ..results import store
@@ -114,9 +114,9 @@ class Run:
 
     def send(self, label: str, requests: Sequence[ChatRequest], arrivals_s: Sequence[float] | None = None) -> Measured:
         """Send requests at once (or at their arrival times) and read the counters around them."""
-        return self.around(label, len(requests), lambda: self.batch(requests, arrivals_s))
+        return self.around(label, lambda: self.batch(requests, arrivals_s))
 
-    def around(self, label: str, requests: int, do: Callable[[], list[Sample]]) -> Measured:
+    def around(self, label: str, do: Callable[[], list[Sample]]) -> Measured:
         """Read the counters, ``do``, read them again once the engine has booked the requests."""
         if not self._windowed:
             # The window is that of the requests: building a prompt before them is not part of it.
@@ -126,7 +126,7 @@ class Run:
         cpu = time.process_time()
         samples = do()
         cpu = time.process_time() - cpu
-        after, deltas = self._settled(before, requests)
+        after, deltas = self._settled(before, sum(sample.status == "ok" for sample in samples))
         return Measured(label, samples, before, after, deltas, cpu)
 
     def batch(self, requests: Sequence[ChatRequest], arrivals_s: Sequence[float] | None = None) -> list[Sample]:
@@ -157,7 +157,7 @@ class Run:
         limit = self.common.stall_time_limit_s
         return None if limit is None else StallWatch(self.companion, limit)
 
-    def _settled(self, before: Exposition | None, requests: int) -> tuple[Exposition | None, dict[str, Any] | None]:
+    def _settled(self, before: Exposition | None, succeeded: int) -> tuple[Exposition | None, dict[str, Any] | None]:
         if before is None:
             return None, None
         deadline = time.monotonic() + SETTLE_S
@@ -165,7 +165,7 @@ class Run:
             after = self.server.scrape()
             deltas = None if after is None else delta(before, after)
             finished = (deltas or {}).get("requests_finished")
-            booked = isinstance(finished, Mapping) and sum(finished.values()) >= requests
+            booked = isinstance(finished, Mapping) and sum(finished.values()) >= succeeded
             if after is None or booked or time.monotonic() >= deadline:
                 return after, deltas
             time.sleep(_SETTLE_STEP_S)
@@ -297,6 +297,7 @@ def planned(
     phase: str, name: str, plan: Any, common: Common, requests: int, tokens: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What check mode returns: the plan, and what it would send. Nothing has been sent, not even to list models."""
+    Endpoint.parse(common.endpoint)
     body = plan_json(plan, common)
     return {
         "name": name,

@@ -116,7 +116,7 @@ def _measure(
         )
         for number in range(1, count + 1)
     ]
-    measured = phase.around(label, count, lambda: do(requests))
+    measured = phase.around(label, lambda: do(requests))
     # The texts of a level are counted in one go: counting each would cost more than it tells.
     phase.keep(measured, forced_tokens=plan.max_tokens, thinking=False, count_text=False)
     phase.check_texts(measured)

@@ -20,9 +20,8 @@ def write_progress(path: Path, **changes: object) -> None:
 
 def test_absent_running_finished(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    assert progress.inspect(str(path)) == {
-        "state": "absent", "finished": False, "phase": None, "name": None, "progress": None, "result": None, "why": None,
-    }  # fmt: skip
+    nothing = dict.fromkeys(("phase", "name", "progress", "result", "why"))
+    assert progress.inspect(str(path)) == {"state": "absent", "finished": False, **nothing}
     write_progress(path)
     seen = progress.inspect(str(path))
     assert (seen["state"], seen["finished"], seen["phase"]) == ("running", False, "needle")

@@ -60,7 +60,8 @@ class FakeEngine:
         self.cached: set[tuple[str, ...]] = set()
         self.hashes: set[int] = set()
         self.count: dict[str, float] = dict.fromkeys(
-            ("prompt", "generation", "finished", "computed", "hits", "queries", "ttft_sum", "ttft_count", "running"), 0.0
+            ("prompt", "generation", "finished", "computed", "hits", "queries", "ttft_sum", "ttft_count", "running"),
+            0.0,
         )
         self.open = 0
         self.most_open = 0

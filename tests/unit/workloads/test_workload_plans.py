@@ -56,7 +56,9 @@ PROBE = {"name": "sum", "prompt": "17+25?", "expect": []}
         (plans.CalibratePlan, {"rates_hz": []}, {"concurrency": []}, "concurrency"),
     ],
 )
-def test_a_bad_plan_names_field_value_and_remedy(plan: Any, good: dict[str, Any], bad: dict[str, Any], field: str) -> None:
+def test_a_bad_plan_names_field_value_and_remedy(
+    plan: Any, good: dict[str, Any], bad: dict[str, Any], field: str
+) -> None:
     if plan is not plans.CalibratePlan:
         plan.from_options(good)
     with pytest.raises(PlanError) as caught:
