@@ -92,7 +92,7 @@ class BootLog:
         if "\x1b" in line or "\r" in line:
             for part in records(line):
                 self._take(part, utc)
-        elif dull(line):
+        elif not self._causes.waits and dull(line):
             self._last_dull = line
         else:
             self._take(record(line), utc)

@@ -142,12 +142,15 @@ class CauseFinder:
         self._exception: Cause | None = None
         self._first_process: tuple[str | None, int | None] | None = None
         self._closed = False
+        self._unsaid: tuple[str | None, int | None] | None = None
         self.core_exit: int | None = None
         self.engine_died = False
 
     def feed(self, record: Record, stage: str) -> None:
         """Take one record; ``stage`` is the boot's stage at that line."""
         message = record.message
+        if self._unsaid is not None:
+            self._complete(record)
         if record.level in ("INFO", "WARNING", "DEBUG"):
             # Healthy engines quote errors in notices: no cause is taken from these.
             if message.startswith("[shutdown]") and "exited unexpectedly" in message:
@@ -172,6 +175,20 @@ class CauseFinder:
                 self._first_process = origin
             if origin == self._first_process:
                 self._exception = Cause("unknown", clean(text, 500), stage, _UNKNOWN)
+                self._unsaid = origin if text.endswith(":") else None
+
+    @property
+    def waits(self) -> bool:
+        """Does the next line matter, whatever it looks like? The message of an exception may begin on it."""
+        return self._unsaid is not None
+
+    def _complete(self, record: Record) -> None:
+        text = record.message.strip()
+        if not text:
+            return
+        if (record.process, record.pid) == self._unsaid and self._exception is not None and text != _TRACEBACK:
+            self._exception = self._exception._replace(text=clean(f"{self._exception.text} {text}", 500))
+        self._unsaid = None
 
     def found(self) -> Cause | None:
         """The root cause, or None when the log states none."""

@@ -58,6 +58,16 @@ def test_an_unknown_exception_is_named_and_not_its_wrapper() -> None:
     assert (cause.kind, cause.text) == ("unknown", "SomeLibraryError: flux capacitor missing")
 
 
+def test_a_message_that_begins_on_the_next_line() -> None:
+    text = samples.traceback(
+        "APIServer", 25, "21:50:40", "    raise RuntimeError('''", "RuntimeError: ", "",
+        "        An attempt has been made to start a new process before the",
+        "        current process has finished its bootstrapping phase.", error_level=False,
+    )  # fmt: skip
+    cause = failure(text)
+    assert cause.text == "RuntimeError: An attempt has been made to start a new process before the"
+
+
 def test_a_worker_below_the_core_is_the_root() -> None:
     worker = samples.traceback("Worker_TP0", 9, "21:52:29", '  File "z.py", line 1, in h', "XError: the root")
     rest = samples.failed("Exception: WorkerProc initialization failed due to an exception in a background process.")
