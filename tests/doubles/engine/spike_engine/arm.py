@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 
 GIB = 2**30
@@ -13,6 +14,7 @@ TOTAL_GIB = 122.82
 FREE_GIB = 94.49
 WEIGHTS_GIB, DRAFTER_GIB = 17.82, 1.62
 CONSUMED_GIB, PEAK_GIB, GRAPHS_GIB = 22.84, 2.92, 1.87
+SMALL_GIB = 1.4  # weights and all of an embedding or reranking model
 DERIVED_MAX_LEN = 1048576
 # (kv dtype, speculation, max_model_len): GiB available and pool tokens, as the seed's four boots printed them.
 SEED_POOLS = {
@@ -68,7 +70,8 @@ def resolve(s: argparse.Namespace) -> Arm:
     per_token = 6144 if family == "bfloat16" else 3072
     # A request needs its tokens and, on this hybrid, one Mamba state; a drafter adds its own KV.
     need = (per_token * max_len * (1.081 if method else 1.0)) / GIB + 0.0505
-    available = utilization * TOTAL_GIB - CONSUMED_GIB - PEAK_GIB - 0.77 - (DRAFTER_GIB + 1.55 if method else 0)
+    held = SMALL_GIB if re.search(r"0\.\d+B", s.model) else CONSUMED_GIB + PEAK_GIB + 0.77
+    available = utilization * TOTAL_GIB - held - (DRAFTER_GIB + 1.55 if method else 0)
     pool = int(max(available, 0) / need * max_len)
     if key in SEED_POOLS and utilization == 0.7:
         available, pool = SEED_POOLS[key]

@@ -1,0 +1,214 @@
+# Copyright (c) 2026 lobes.spike contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``box``: switches the faults of this box and the environment of its engines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from . import faults, trees
+from .faults import SIM
+
+CACHE = "/root/.cache/huggingface"
+CONF = "/etc/nvfancontrol.conf"
+STATUS = "/var/lib/nvfancontrol/status"
+ENGINE_ENV = os.path.join(SIM, "engine.env")
+USAGE = """usage: box fault NAME[:ARG]... | box heal [NAME]... | box faults | box --list-faults
+       box engine [KEY=VALUE]...   the environment of engines started from now on, beside their own; none: clear it
+       box kmsg TEXT               a kernel message, now
+"""
+
+
+def _write(on: dict[str, str]) -> None:
+    trees.put(faults.FILE, "".join(f"{name}:{arg}\n" if arg else f"{name}\n" for name, arg in on.items()))
+
+
+def _fan(profile_conf: str, profile_status: str) -> None:
+    with open(CONF, encoding="ascii") as file:
+        rows = [f"\tFAN_DEFAULT_PROFILE {profile_conf}\n" if "FAN_DEFAULT_PROFILE" in row else row for row in file]
+    trees.put(CONF, "".join(rows))
+    trees.put(STATUS, f"FAN1:FAN_PROFILE:{profile_status}\nFAN1:FAN_GOVERNOR:cont\nFAN1:FAN_CONTROL:close_loop\n")
+
+
+def _hide(path: str, hidden: bool) -> None:
+    away = path + ".hidden"
+    if hidden and os.path.exists(path):
+        os.rename(path, away)
+    elif not hidden and os.path.exists(away):
+        os.rename(away, path)
+
+
+def _daemon(name: str, argv: list[str] | None) -> None:
+    """Starts a helper process that a fault needs, or ends it; its pid is kept."""
+    pidfile = os.path.join(SIM, f"{name}.pid")
+    if argv:
+        child = subprocess.Popen(argv, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        trees.put(pidfile, str(child.pid))
+        return
+    with contextlib.suppress(OSError, ValueError):
+        with open(pidfile, encoding="ascii") as file:
+            os.kill(int(file.read()), signal.SIGKILL)
+        os.unlink(pidfile)
+
+
+def _cache(kind: str, broken: bool) -> None:
+    """Breaks the model's snapshot, or makes it whole again."""
+    hub = os.path.join(CACHE, "hub")
+    if not broken:
+        if kind == "cache-locks-foreign":
+            subprocess.run(["chattr", "-i", os.path.join(hub, ".locks")], check=False, stderr=subprocess.DEVNULL)
+            with contextlib.suppress(OSError):
+                os.chown(os.path.join(hub, ".locks"), 0, 0)
+        subprocess.run(["spike-box-cache"], check=True, stdout=subprocess.DEVNULL)
+        return
+    if kind == "cache-empty":
+        shutil.rmtree(hub, ignore_errors=True)
+        return
+    if kind == "cache-locks-foreign":
+        for folder, _, _ in os.walk(CACHE):
+            os.chown(folder, 1000, 1000)
+        os.makedirs(os.path.join(hub, ".locks"), exist_ok=True)
+        os.chown(os.path.join(hub, ".locks"), 0, 0)
+        os.chmod(os.path.join(hub, ".locks"), 0o755)
+        return
+    for folder, _, names in os.walk(hub):
+        for name in sorted(names):
+            if name == "model-00003-of-00005.safetensors":
+                path = os.path.join(folder, name)
+                if kind == "cache-missing-shard":
+                    os.unlink(path)
+                else:
+                    os.truncate(os.path.realpath(path), os.path.getsize(path) // 2)
+
+
+def _apply(name: str, arg: str, broken: bool) -> None:
+    """The side of a fault that is not in the driver or the tools."""
+    if name == "tegrastats-absent":
+        _hide("/usr/bin/tegrastats", broken)
+    elif name == "tegrastats-not-executable":
+        os.chmod("/usr/bin/tegrastats", 0o644 if broken else 0o755)
+    elif name == "no-journal":
+        _hide("/usr/local/bin/journalctl", broken)
+    elif name == "dmesg-denied":
+        os.chmod("/dev/kmsg", 0o000 if broken else 0o644)
+        _hide("/dev/kmsg", broken)
+    elif name == "cpu-pinned":
+        trees.cpus(f"{SIM}/cpu", broken)
+    elif name == "fan-quiet":
+        _fan(*(("quiet", "quiet") if broken else ("cool", "cool")))
+    elif name == "fan-stale":
+        _fan("cool", "quiet" if broken else "cool")
+    elif name == "gpu-asleep":
+        _gpu_temp(broken)
+    elif name in ("cache-locks-foreign", "cache-truncated", "cache-missing-shard", "cache-empty"):
+        _cache(name, broken)
+    elif name == "no-runtime":
+        _runtime(not broken)
+    elif name == "docker-down":
+        with open("/run/docker.pid", encoding="ascii") as file:
+            os.kill(int(file.read()), signal.SIGSTOP if broken else signal.SIGCONT)
+    elif name == "port-process":
+        code = "import socket,time;s=socket.socket();s.setsockopt(1,2,1);s.bind(('127.0.0.1',8090));s.listen();time.sleep(1e6)"
+        _daemon("port", ["python3", "-c", code] if broken else None)
+        time.sleep(0.2)
+    elif name == "port-container":
+        _port_container(broken)
+    elif name == "disk-full":
+        _disk(broken)
+    elif name == "host-wedge" and broken:
+        subprocess.Popen(["python3", "-m", "spike_box", "box", "wedge", arg or "60"], start_new_session=True)
+
+
+def _gpu_temp(asleep: bool) -> None:
+    """A railgated GPU's sensor cannot be read. Here reading it fails with an input/output error instead of EAGAIN."""
+    path = f"{SIM}/class/thermal/thermal_zone1/temp"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    if asleep:
+        os.symlink("/proc/self/mem", path)
+
+
+def _runtime(present: bool) -> None:
+    _hide("/etc/docker/daemon.json", not present)
+    if not present:
+        trees.put("/etc/docker/daemon.json", "{}\n")
+    with open("/run/docker.pid", encoding="ascii") as file:
+        os.kill(int(file.read()), signal.SIGHUP)
+    time.sleep(0.3)
+
+
+def _port_container(broken: bool) -> None:
+    if broken:
+        image = subprocess.run(["docker", "inspect", "-f", "{{.Image}}", "model-gear-vllm-embed"], check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run(["docker", "run", "-d", "--name", "squatter", "-p", "127.0.0.1:8090:8000", "--entrypoint", "sleep", image, "1000000"], check=True)
+    else:
+        subprocess.run(["docker", "rm", "-f", "squatter"], check=False)
+
+
+def _disk(broken: bool) -> None:
+    """The spike's directory becomes a file system of a few kilobytes that are taken."""
+    path = "/root/lightning-spike"
+    if broken:
+        os.makedirs(path, exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", path], check=True)
+        with contextlib.suppress(OSError), open(os.path.join(path, "ballast"), "wb") as file:
+            file.write(bytes(128 * 1024))
+    else:
+        subprocess.run(["umount", path], check=False)
+
+
+def _wedge(seconds: float) -> int:
+    """Stops every process of ssh sessions and the ssh server itself, then lets them go on."""
+    stopped = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/comm", encoding="ascii") as file:
+                if file.read().strip() in ("sshd", "dockerd"):
+                    os.kill(int(pid), signal.SIGSTOP)
+                    stopped.append(int(pid))
+    time.sleep(seconds)
+    for number in stopped:
+        with contextlib.suppress(OSError):
+            os.kill(number, signal.SIGCONT)
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """The command."""
+    verb, rest = (argv[0], argv[1:]) if argv else ("", [])
+    on = faults.active()
+    if verb == "--list-faults":
+        sys.stdout.write(faults.listing() + "\n")
+    elif verb == "faults":
+        sys.stdout.write("".join(f"{name}:{arg}\n" if arg else f"{name}\n" for name, arg in on.items()))
+    elif verb == "fault" and rest:
+        for item in rest:
+            name, _, arg = item.partition(":")
+            if name not in faults.FAULTS:
+                sys.stderr.write(f"box: unknown fault '{name}'; box --list-faults shows the known ones\n")
+                return 2
+            on[name] = arg
+            _write(on)
+            _apply(name, arg, broken=True)
+    elif verb == "heal":
+        for name in rest or list(on):
+            arg = on.pop(name, "")
+            _write(on)
+            _apply(name, arg, broken=False)
+    elif verb == "engine":
+        trees.put(ENGINE_ENV, "".join(item + "\n" for item in rest))
+    elif verb == "kmsg" and rest:
+        trees.put(os.path.join(SIM, "say"), " ".join(rest))
+    elif verb == "wedge" and rest:
+        return _wedge(float(rest[0]))
+    else:
+        sys.stderr.write(USAGE)
+        return 2
+    return 0
