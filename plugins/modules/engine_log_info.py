@@ -83,6 +83,17 @@ facts:
     settings: {kv_cache_dtype: fp8, kv_cache_quantised: true}
     kv_pool: {tokens: 20431534, max_model_len: 1048576, capacity_ceiling_requests: 19.49}
     memory: {model_gib: 17.82, kv_memory_gib: 59.44, graphs_profiled_gib: 1.87, graphs_captured_gib: 4.1}
+stats:
+  description:
+    - The engine's own account after the boot, from its periodic log lines. A witness of second rank - the line is
+      silent during a long prefill and then books the whole prompt in one window. Empty where the log has no such line.
+  returned: always
+  type: dict
+  sample:
+    windows: 120
+    last: {log_time: "09-13 22:37:31", prompt_tok_s: 0.0, generation_tok_s: 17.2, running: 0, kv_usage_percent: 0.0}
+    highest: {prompt_tok_s: 25005.9, running: 32}
+    last_speculation: {}
 cause:
   description: The root cause that the log gives of a failure, null when it gives none.
   returned: always
@@ -168,6 +179,7 @@ def read(module: AnsibleModule) -> dict[str, Any]:
     cause = log.cause()
     out.update(log.to_json())
     out["phases"] = phases(out["milestones"], None)
+    out["stats"] = log.stats()
     out["engine_died"] = log.engine_died
     out["cause"] = None if cause is None else {
         "kind": cause.kind, "cause": cause.text, "stage": cause.stage, "remedy": cause.remedy

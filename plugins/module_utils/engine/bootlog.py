@@ -19,6 +19,7 @@ from .causes import Cause, CauseFinder
 from .milestones import AUTOTUNER, BY_FIRST_WORD, Milestone, dull, first_word, notice
 from .records import Lines, LogClock, Record, clean, record, records
 from .settings import read_settings
+from .statslines import StatsLines
 
 MAX_MILESTONES = 400
 MAX_OTHER_WARNINGS = 40
@@ -48,6 +49,7 @@ class BootLog:
         self._lines = Lines()
         self._clock = LogClock(year)
         self._causes = CauseFinder()
+        self._stats = StatsLines()
         self._milestones: list[dict[str, object]] = []
         self._facts: dict[str, object] = {}
         self._lists: dict[str, list[str]] = {"architecture": [], "attention_backend": []}
@@ -86,6 +88,9 @@ class BootLog:
             if "rror" in line or "[shutdown]" in line or "fatal" in line:
                 for part in records(line):
                     self._causes.feed(part, self.stage)
+            elif "throughput: " in line:
+                for part in records(line):
+                    self._stats.feed(part)
             self._tail.append(line[:2000])
             return
         self._tail.append(line[:2000])
@@ -133,6 +138,10 @@ class BootLog:
         the engine says the step took, ``since_previous_s`` the log clock's difference to the milestone before.
         """
         return {"milestones": list(self._milestones), "facts": self.facts()}
+
+    def stats(self) -> dict[str, Any]:
+        """The engine's own account after the boot, from its periodic lines; see ``StatsLines``."""
+        return self._stats.to_json()
 
     def facts(self) -> dict[str, object]:
         """The facts of the boot; what the log does not say is None or missing, never 0."""

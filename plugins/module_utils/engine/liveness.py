@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from .metrics import Exposition
 from .processes import Tree
 
 MOVING = "moving"
@@ -77,6 +78,41 @@ class Signals:
     iterations: float | None = None
     in_hand: int | None = None
     tree: Tree | None = None
+
+
+def phase_signals(
+    now_s: float,
+    exposition: Exposition | None,
+    scrape: str = "ok",
+    in_hand: int | None = None,
+    health: str | None = None,
+    container: str | None = None,
+    exit_code: int | None = None,
+    tree: Tree | None = None,
+) -> Signals:
+    """The signals of a phase from one scrape of /metrics; a scrape that failed is None with ``scrape`` saying how."""
+    if exposition is None:
+        return Signals(
+            now_s, container=container, exit_code=exit_code, health=health, in_hand=in_hand, tree=tree,
+            scrape="failed" if scrape == "ok" else scrape,
+        )  # fmt: skip
+    counted = [exposition.value(name) for name in ("prompt_tokens", "generation_tokens")]
+    known = [value for value in counted if value is not None]
+    steps = exposition.histogram("iteration_tokens")
+    return Signals(
+        now_s,
+        container=container,
+        exit_code=exit_code,
+        health=health,
+        scrape="ok",
+        running=exposition.value("requests_running"),
+        waiting=exposition.value("requests_waiting"),
+        kv_usage=exposition.value("kv_cache_usage"),
+        tokens=sum(known) if known else None,
+        iterations=steps[1] if steps else None,
+        in_hand=in_hand,
+        tree=tree,
+    )
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import engine_samples as samples
 import pytest
 from ansible_collections.lobes.spike.plugins.module_utils.engine.liveness import (
     DEAD,
@@ -15,7 +16,9 @@ from ansible_collections.lobes.spike.plugins.module_utils.engine.liveness import
     Limits,
     Signals,
     Watch,
+    phase_signals,
 )
+from ansible_collections.lobes.spike.plugins.module_utils.engine.metrics import parse
 from ansible_collections.lobes.spike.plugins.module_utils.engine.processes import Tree
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +111,18 @@ def test_the_progress_of_a_real_prefill() -> None:
     watch = Watch(Limits(quiet_s=3, stall_s=10))
     judged = [watch.observe(phase(now_s=n * 4.0, kv_usage=u, tokens=0.0, iterations=0.0)) for n, u in enumerate(usage)]
     assert {j.state for j in judged[1:]} == {SILENT}
+
+
+def test_a_scrape_becomes_signals() -> None:
+    real = (samples.DATA / "vllm-0.29.0-cpu-ngram.prom").read_text(encoding="utf-8")
+    seen = phase_signals(7.0, parse(real), in_hand=1)
+    assert (seen.running, seen.waiting, seen.kv_usage, seen.tokens, seen.iterations) == (0, 0, 0, 189, 34)
+    none = phase_signals(7.0, None, scrape="timeout", in_hand=1)
+    assert (none.scrape, none.running, none.tokens) == ("timeout", None, None)
+    # An engine without metrics: nothing is invented, and nothing is judged.
+    empty = phase_signals(7.0, parse(""), in_hand=1)
+    assert empty.tokens is None
+    assert Watch().observe(empty).state == UNKNOWN
 
 
 def test_a_hang_behind_a_healthy_answer_is_a_stall() -> None:
