@@ -25,6 +25,8 @@ REVISION = re.compile(r"^[0-9a-f]{7,40}$")
 NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
 RESULTS_DIR = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
 
+SPECULATION_WITNESS = "per-request-spec-decode-metrics"
+
 # An arm's window must hold the prompt, the answer and what a chat template adds around them.
 TEMPLATE_MARGIN_TOKENS = 512
 
@@ -174,6 +176,9 @@ def _arm(arm: Any, where: str, asked: Mapping[str, Any], phases: Sequence[str], 
         return {}
     own_phases = names(arm.get("phases"), PHASES, f"{where}.phases", problems)
     args = merged_args(asked.get("recipe"), asked.get("instrument_flags"), arm.get("args"))
+    if not any(flag.partition(".")[0] == "speculative-config" for flag in args):
+        # vLLM 0.29 refuses to boot with it where nothing is speculated.
+        args.pop(SPECULATION_WITNESS, None)
     own_workloads = arm.get("workloads") or {}
     for unknown in [name for name in own_workloads if name not in WORKLOADS]:
         problems.add(f"{where}.workloads", unknown, f"unknown workload; known: {', '.join(WORKLOADS)}")

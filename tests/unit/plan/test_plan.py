@@ -63,6 +63,15 @@ def test_a_plan_has_the_spikes_id_and_the_merged_flags():
     assert plan["arms"][1]["results_dir"] == "results-c"
 
 
+def test_only_an_arm_that_speculates_is_asked_how_well():
+    arms = [{"name": "B"}, {"name": "C", "args": {"speculative-config": {"method": "ngram"}}}, {"name": "D"}]
+    arms[2]["args"] = {"speculative_config.method": "dspark"}
+    plan = make_plan(
+        asked(known_arms=arms, instrument_flags={"per-request-spec-decode-metrics": "summary"}), "t", NOW, {}
+    )
+    assert ["per-request-spec-decode-metrics" in arm["args"] for arm in plan["arms"]] == [False, True, True]
+
+
 @pytest.mark.parametrize("selection", ["C", ["C"], " C ,"])
 def test_arms_are_chosen_by_name(selection):
     assert [arm["name"] for arm in make_plan(asked(arms=selection), "thor", NOW, {})["arms"]] == ["C"]
