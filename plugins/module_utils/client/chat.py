@@ -183,8 +183,8 @@ class ChatReader:
         """No more events: settle the sample. Calls that decide failure (early close) come before this one."""
         sample = self.sample
         sample.end_s = end_ns / 1e9
-        sample.text = "".join(self._text)
-        sample.reasoning = "".join(self._reasoning)
+        sample.text = whole("".join(self._text))
+        sample.reasoning = whole("".join(self._reasoning))
         sample.tool_calls = [call.to_json() for call in self._calls]
         usage = sample.usage or {}
         sample.prompt_tokens = self._count(usage, "prompt_tokens")
@@ -435,7 +435,17 @@ class _ToolCall:
 
     def to_json(self) -> dict[str, str | None]:
         """{id, name, arguments}; absent parts are None, arguments are the text as sent."""
-        return {"id": self.id, "name": self.name, "arguments": "".join(self._arguments) if self._arguments else None}
+        arguments = whole("".join(self._arguments)) if self._arguments else None
+        return {"id": self.id, "name": self.name, "arguments": arguments}
+
+
+def whole(text: str) -> str:
+    """Text without halves of surrogate pairs: joined where both came, else replaced. JSON may escape them apart."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def _text_of(value: object) -> str:

@@ -37,7 +37,9 @@ def decode_rate(sample: Sample, forced_tokens: int | None) -> tuple[float | None
     return observed_rate(sample)
 
 
-def observed_rate(sample: Sample, min_tokens: int = MIN_TOKENS) -> tuple[float | None, str | None]:
+def observed_rate(
+    sample: Sample, min_tokens: int = MIN_TOKENS, min_events: int = MIN_EVENTS
+) -> tuple[float | None, str | None]:
     """The same quotient for a reply whose length the model chose, or None and why there is none.
 
     Not the decode figure: say so wherever it is shown, and show its token count beside it.
@@ -50,8 +52,8 @@ def observed_rate(sample: Sample, min_tokens: int = MIN_TOKENS) -> tuple[float |
     if tokens < min_tokens:
         return None, f"{tokens} tokens are too few (under {min_tokens})"
     events = sample.events
-    if len(events) < MIN_EVENTS:
-        return None, f"{len(events)} token events are too few (under {MIN_EVENTS})"
+    if len(events) < min_events:
+        return None, f"{len(events)} token events are too few (under {min_events})"
     first = sample.first_event_tokens
     if first is None:
         return None, "tokens of the first event unknown: the server sends no running usage"

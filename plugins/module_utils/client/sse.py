@@ -97,20 +97,26 @@ class SseParser:
         if not line:
             self._dispatch(events)
             return
+        if line.startswith(b"data: "):  # one copy, not three: events may be large
+            self._add(line[6:])
+            return
         name, _, value = line.partition(b":")
         if value.startswith(b" "):
             value = value[1:]
         if name == b"data":
-            self._size += len(value) + 1
-            if self._size > self.limit:
-                raise EventTooLarge(f"an event is larger than {self.limit} bytes")
-            self._data.append(value)
+            self._add(value)
         elif not name:
             self.comments += 1
         elif name == b"event":
             self._name = value.decode("utf-8", "replace")
         elif name not in (b"id", b"retry"):
             self.ignored += 1
+
+    def _add(self, value: bytes) -> None:
+        self._size += len(value) + 1
+        if self._size > self.limit:
+            raise EventTooLarge(f"an event is larger than {self.limit} bytes")
+        self._data.append(value)
 
     def _dispatch(self, events: list[Event]) -> None:
         if self._data:
