@@ -10,10 +10,11 @@ are not used for settings.
 from __future__ import annotations
 
 import re
+from typing import TypeAlias
 
 from .records import clean
 
-Setting = str | int | float | bool | None
+Setting: TypeAlias = "str | int | float | bool | None"
 
 KEPT = (
     "model", "tokenizer", "revision", "served_model_name", "dtype", "quantization", "kv_cache_dtype", "max_seq_len",

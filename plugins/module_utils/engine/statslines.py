@@ -30,6 +30,7 @@ _NAMES: Mapping[str, str] = {
     "running": "running",
     "waiting": "waiting",
     "deferred": "deferred",
+    "preemptions": "preemptions",
     "prefix cache hit rate": "prefix_hit_percent",
     "mean acceptance length": "mean_acceptance_length",
     "accepted throughput": "accepted_tok_s",
