@@ -22,8 +22,8 @@ options:
     required: true
   job_file:
     description:
-      - The C(results_file) of the job that measures, where it was started with C(async). RV(ended) then also tells a job
-        that failed before it measured anything.
+      - The C(results_file) of the job that measures, where it was started with C(async). RV(ended) then also tells a
+        job that failed before it measured anything.
     type: path
 attributes:
   check_mode:

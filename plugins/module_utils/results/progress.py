@@ -84,6 +84,24 @@ def inspect(path: str) -> dict[str, Any]:
     return out
 
 
+def job_ended(job_file: str) -> bool:
+    """Whether a job started with ``async`` has ended, by its own file: it holds a result, or its process is gone.
+
+    A file that is not there yet, or that is just being written, is a job that runs.
+    """
+    try:
+        with open(job_file, "rb") as handle:
+            job = json.load(handle)
+    except (OSError, ValueError, RecursionError):
+        return False
+    if not isinstance(job, dict):
+        return False
+    if "started" not in job or job.get("finished"):
+        return True
+    child = job.get("child_pid")
+    return isinstance(child, int) and process_identity(child) is None
+
+
 def _partial(path: str) -> dict[str, Any] | None:
     return store.read(partial_path(path)).document
 

@@ -93,10 +93,10 @@ def judge(
 
 def prefill_rate(verdict: CacheVerdict, ttft_s: float | None) -> tuple[float | None, str | None]:
     """Prompt tokens computed by the engine / ttft_s, only for a cold sample; else None and why."""
-    if verdict.state != "cold":
-        return None, f"the sample is {verdict.state}, not cold"
-    if ttft_s is None or ttft_s <= 0 or verdict.computed_tokens is None:
+    if ttft_s is None or ttft_s <= 0:
         return None, "no first token"
+    if verdict.state != "cold" or verdict.computed_tokens is None:
+        return None, f"the sample is {verdict.state}, not cold"
     return verdict.computed_tokens / ttft_s, None
 
 
