@@ -25,6 +25,8 @@ from .events import EVENTS_NAME, Event, read_events, up_to_evidence
 SPIKE_SCHEMA: Final = "lobes.spike/spike/1"
 BOOT_SCHEMA: Final = "lobes.spike/boot/1"
 RESULT_SCHEMA: Final = "lobes.spike/result/1"
+TRANSCRIBED_SCHEMA: Final = "lobes.spike/transcribed-result/1"
+"""Figures copied from an older record: summaries in place of samples, and members may be absent."""
 MANIFEST_SCHEMA: Final = "lobes.spike/manifest/1"
 
 MANIFEST_NAME: Final = "manifest.json"
@@ -111,7 +113,7 @@ class Result:
     @property
     def transcribed(self) -> bool:
         """True for figures copied from an older record instead of measured by this collection."""
-        return flag(self.data, "transcribed") is True
+        return self.data.get("schema") == TRANSCRIBED_SCHEMA
 
 
 @dataclass(frozen=True)
@@ -441,7 +443,7 @@ def _arms(spike: Mapping[str, Any], documents: Iterable[Boot | Result]) -> tuple
             results.setdefault(document.arm, []).append(document)
     names = [*plans, *sorted((set(boots) | set(results)) - set(plans))]
     return tuple(
-        ArmEvidence(name, plans.get(name, {}), boots.get(name), tuple(sorted(results.get(name, []), key=_order)))
+        ArmEvidence(name, plans.get(name, {}), boots.get(name), _arranged(results.get(name, []), plans.get(name, {})))
         for name in names
     )
 
@@ -449,11 +451,24 @@ def _arms(spike: Mapping[str, Any], documents: Iterable[Boot | Result]) -> tuple
 PHASES: Final = ("calibrate", "probe", "decode", "needle", "sweep", "agentic")
 
 
-def _order(result: Result) -> tuple[int, str, float, str]:
-    """By phase, then as measured, then by name: the same order on every reading."""
-    phase = PHASES.index(result.phase) if result.phase in PHASES else len(PHASES)
-    size = number(result.summary, "target_tokens") or number(result.summary, "sessions") or 0
-    return phase, text(result.window, "start_utc") or "~", size, result.name
+def _arranged(results: Sequence[Result], plan: Mapping[str, Any]) -> tuple[Result, ...]:
+    """By phase; within one as measured, or, where a start is not on record, as planned and then by size and name."""
+    timed = {phase: all(text(r.window, "start_utc") for r in results if r.phase == phase) for phase in PHASES}
+    planned = [
+        f"{phase}-{name}"
+        for phase, work in (("probe", "probes"), ("decode", "decode"))
+        for row in rows(plan, "workloads", work)
+        if (name := text(row, "name"))
+    ]
+
+    def order(result: Result) -> tuple[int, str, int, float, str]:
+        phase = PHASES.index(result.phase) if result.phase in PHASES else len(PHASES)
+        start = (text(result.window, "start_utc") or "") if timed.get(result.phase) else ""
+        place = planned.index(result.name) if result.name in planned else len(planned)
+        size = number(result.summary, "target_tokens") or number(result.summary, "sessions") or 0
+        return phase, start, place, size, result.name
+
+    return tuple(sorted(results, key=order))
 
 
 def _parse(raw: bytes) -> Any:
@@ -507,7 +522,7 @@ class _Reader:
                 continue
             if content.get("schema") == BOOT_SCHEMA:
                 yield Boot(name, content)
-            elif content.get("schema") == RESULT_SCHEMA:
+            elif content.get("schema") in (RESULT_SCHEMA, TRANSCRIBED_SCHEMA):
                 yield Result(name, content)
             else:
                 schema = str(content.get("schema"))[:60]

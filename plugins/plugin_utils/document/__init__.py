@@ -10,7 +10,7 @@ a template or for markup.
 from __future__ import annotations
 
 from ..evidence import Evidence
-from . import findings, ranking, tables, transcript
+from . import findings, heat, ranking, tables, transcript
 from .figures import extract, probes
 from .model import Document
 from .transcript import Stopped
@@ -40,6 +40,8 @@ def build(evidence: Evidence, partial: bool = False) -> Document:
         correctness=findings.correctness(evidence, judged),
         corrections=findings.corrections(evidence, figures, marks),
         incidents=findings.incidents(evidence, marks),
+        false_alarms=findings.false_alarms(evidence),
+        heat_flags=heat.flags(evidence),
         coverage_limits=findings.coverage_limits(evidence, partial),
         not_measured=findings.not_measured(evidence),
         undecided=findings.undecided(evidence),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..evidence import ArmEvidence, Evidence, Result, flag, mapping, number, rows, text, texts, whole
+from . import heat
 from .figures import needle_state, needle_target
 from .model import Figure, Probe
 from .tables import needle_depths
@@ -32,6 +33,7 @@ def corrections(evidence: Evidence, figures: Sequence[Figure], marks: Mapping[st
         if figure.value is None and figure.reason and figure.measure == "decode_tok_s"
     ]
     found += [sentence for arm in evidence.arms for sentence in _other_boot(arm, marks)]
+    found += heat.flags(evidence)
     found += [clean(line, 600) for line in texts(evidence.spike, "corrections")]
     return tuple(found)
 
@@ -57,17 +59,22 @@ def incidents(evidence: Evidence, marks: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sentence.rstrip() for sentence in found)
 
 
+def false_alarms(evidence: Evidence) -> tuple[str, ...]:
+    """What looked like trouble and was judged not to be, with the reason."""
+    return tuple(clean(line, 600) for line in texts(evidence.spike, "false_alarms"))
+
+
 def coverage_limits(evidence: Evidence, partial: bool) -> tuple[str, ...]:
     """What the evidence does not cover, so that nobody takes silence for an all-clear."""
     found = [f"{clean(damage.path, 120)}: {clean(damage.reason)}." for damage in evidence.damaged]
     if evidence.manifest.ok is None and not evidence.transcribed and not partial:
         found.append("There is no manifest: that the files are those of the box cannot be shown.")
     found += [f"manifest: {clean(problem)}." for problem in evidence.manifest.problems if evidence.manifest.ok is False]
-    if not any(arm.of("calibrate") for arm in evidence.arms):
+    if not any(arm.of("calibrate") for arm in evidence.arms) and not evidence.transcribed:
         found.append("The instrument was not calibrated in this spike: its own error is not known.")
-    if not evidence.extra.get("telemetry/attribution.json") and not texts(evidence.spike, "coverage_limits"):
+    if heat.PATH not in evidence.extra:
         found.append("Heat and power inside the windows were not recorded: whether a figure was throttled is unknown.")
-    if not evidence.box_after and not partial:
+    if not evidence.box_after and not partial and not evidence.transcribed:
         found.append("The box was not described again at the end: that it was left as found is not shown here.")
     unproven = [
         f"{arm.name} {result.name}" for arm in evidence.arms for result in arm.of("needle")
@@ -122,20 +129,22 @@ def correctness(evidence: Evidence, probes: Sequence[Probe]) -> tuple[str, ...]:
         found.append(
             f"needles {passed}/{len(needles)} recalled{_listed('FAIL', failed)}{_listed('no verdict', silent)}"
         )
-    for words, part in (("agentic tool calls", "tool_calls"), ("cross-context recalls", "recall")):
-        good, total = "tool_calls_valid" if part == "tool_calls" else "recall_passed", f"{part}_total"
+    for words, good, total, verb in (
+        ("agentic tool calls", "tool_calls_valid", "tool_calls_total", "valid"),
+        ("cross-context recalls", "recall_passed", "recall_total", "passed"),
+    ):
         results = [result for arm in evidence.arms for result in arm.of("agentic")]
         counted = [(whole(r.summary, good), whole(r.summary, total)) for r in results]
         pairs = [(g, t) for g, t in counted if g is not None and t is not None]
         if pairs:
-            found.append(f"{words} {sum(g for g, _ in pairs)}/{sum(t for _, t in pairs)} passed")
+            found.append(f"{words} {sum(g for g, _ in pairs)}/{sum(t for _, t in pairs)} {verb}")
     return tuple(clean(line, 600) for line in found)
 
 
 def verdict(evidence: Evidence, figures: Sequence[Figure]) -> str:
     """SERVES up to N tokens, NO-GO at a stage, or that there is no verdict."""
     recalled = [
-        needle_target(result) or 0
+        (whole(result.summary, "prompt_tokens") or needle_target(result) or 0, arm)
         for arm in evidence.arms
         for result in arm.of("needle")
         if flag(result.summary, "passed") is True
@@ -143,9 +152,15 @@ def verdict(evidence: Evidence, figures: Sequence[Figure]) -> str:
     served = [arm for arm in evidence.arms if arm.results]
     boots = [arm.boot for arm in evidence.arms if arm.boot is not None]
     if recalled:
-        deeper = [depth for depth in needle_depths(figures) if depth > max(recalled)]
-        beyond = f"; a needle of {grouped(deeper[0])} tokens was not recalled" if deeper else ""
-        return f"SERVES up to {grouped(max(recalled))} prompt tokens (the deepest needle that was recalled){beyond}"
+        deepest = max(tokens for tokens, _arm in recalled)
+        arms = list(dict.fromkeys(arm.name for tokens, arm in recalled if tokens == deepest))
+        windows = [number(arm.boot.kv_pool[0], "max_model_len") for tokens, arm in recalled
+                   if tokens == deepest and arm.boot is not None]  # fmt: skip
+        window = max((found for found in windows if found), default=None)
+        share = f", {100 * deepest / window:.1f}% of the window" if window else ""
+        lost = [depth for depth in needle_depths(figures) if depth > deepest]
+        beyond = f"; a needle of {grouped(lost[0])} tokens was not recalled" if lost else ""
+        return f"SERVES up to {grouped(deepest)} prompt tokens (recalled on {', '.join(arms)}{share}){beyond}"
     if served:
         return "SERVES; how far is not known, no needle was recalled"
     failed = [boot for boot in boots if not boot.ready]

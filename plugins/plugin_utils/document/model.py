@@ -119,7 +119,7 @@ class Ranking:
     winners: tuple[str, ...]
     basis: str
     indicative: bool
-    earlier: str | None = None
+    earlier: tuple[str, ...] = ()
     earlier_note: str = ""
 
 
@@ -148,6 +148,8 @@ class Document:
     correctness: tuple[str, ...]
     corrections: tuple[str, ...]
     incidents: tuple[str, ...]
+    false_alarms: tuple[str, ...]
+    heat_flags: tuple[str, ...]
     coverage_limits: tuple[str, ...]
     not_measured: tuple[str, ...]
     undecided: tuple[str, ...]

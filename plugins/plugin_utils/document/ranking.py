@@ -20,8 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ..evidence import Evidence, mapping, text
+from ..evidence import Evidence, mapping, texts
 from .figures import find
+from .heat import of_figure
 from .model import ArmVerdict, Column, Contender, Figure, Ranking, Ref
 from .tables import decode_at_depth, decode_names, needle_depths, session_counts, sweep_levels
 from .words import clean, decimal, percent
@@ -62,6 +63,7 @@ def _arms(ranking: Ranking) -> tuple[str, ...]:
 
 class _Ranker:
     def __init__(self, evidence: Evidence, columns: Sequence[Column], figures: Sequence[Figure]) -> None:
+        self.evidence = evidence
         self.columns = columns
         self.figures = figures
         self.ttft_error_s = max(
@@ -137,8 +139,19 @@ class _Ranker:
             basis = "; ".join(dict.fromkeys(tied.values()))
         else:
             basis = f"{percent(leader.central, rest[0].central)} on {rest[0].arm}" if rest else ""
+        basis += self._throttled(contenders)
         ranking = Ranking(workload, measure, higher, tuple(contenders), winners, basis, single and not tied)
         return self._against_earlier(ranking)
+
+    def _throttled(self, contenders: Sequence[Contender]) -> str:
+        """Which of the compared figures were measured under alerts; the reader must not take them for equal terms."""
+        told = {
+            contender.arm: heat.alerts
+            for contender in contenders
+            for figure in contender.figures
+            if (heat := of_figure(self.evidence, figure)).throttled
+        }
+        return "".join(f"; {arm} under {alerts} throttle alerts" for arm, alerts in told.items())
 
     def _tie(self, leader: Contender, other: Contender, measure: str) -> str:
         difference = abs(leader.central - other.central)
@@ -152,13 +165,13 @@ class _Ranker:
 
     def _against_earlier(self, ranking: Ranking) -> Ranking:
         """Lay an earlier transcript's word for this workload beside ours, and say which rule differs."""
-        named = text(self.earlier, ranking.workload)
-        if named is None:
+        named = texts(self.earlier, ranking.workload)
+        if not named:
             return ranking
-        if ranking.winners == (named,):
+        if set(ranking.winners) == set(named):
             note = "agrees, as an indicative win on single samples" if ranking.indicative else "agrees"
-        elif named in ranking.winners:
-            note = f"a tie by this rule: {ranking.basis}"
+        elif set(named) < set(ranking.winners):
+            note = "by this rule a tie"
         else:
             note = "differs"
         return replace(ranking, earlier=named, earlier_note=note)

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.lobes.spike.plugins.module_utils.engine.anatomy import compare
+
 from ..evidence import ArmEvidence, Boot, Result, flag, mapping, number, numbers, rows, text, texts, value, whole
+from . import heat
 from .figures import find, needle_state, needle_target
 from .model import Document, Figure
 from .tables import decode_at_depth, verdict_word
-from .words import ABSENT, clean, clock, columns, decimal, fixed, gib, grouped, percent, quote, ratio, wrapped
+from .words import ABSENT, clean, columns, decimal, fixed, gib, grouped, percent, quote, ratio, wrapped
 
 WITNESSES_SHOWN = 2
 
@@ -44,7 +48,7 @@ def arm_sections(document: Document) -> list[str]:
 def _arm(document: Document, arm: ArmEvidence) -> list[str]:
     lines = [f"## Run {clean(arm.name, 60)} — {clean(arm.title, 120)}", ""]
     lines += _notes(texts(arm.plan, "notes"))
-    lines += _boot(document, arm)
+    lines += [*_boot(document, arm), *heat.arm_line(document.evidence, arm), ""]
     for phase, writer in (
         ("calibrate", _calibration),
         ("probe", _probes),
@@ -75,6 +79,8 @@ def _said(document: Document, result: Result, indent: str) -> list[str]:
     differ = [note for note in result.notes if note.startswith("witnesses differ")]
     others = [note for note in result.notes if not note.startswith("witnesses differ")]
     kept = _notes([*others, *differ[:WITNESSES_SHOWN]], indent)
+    told = heat.result_note(document.evidence, result)
+    kept += [f"{indent}heat: {told}"] if told else []
     rest = len(differ) - WITNESSES_SHOWN
     return [*kept, f"{indent}and {rest} more such differences, see {document.mark(result.path)}"] if rest > 0 else kept
 
@@ -82,7 +88,7 @@ def _said(document: Document, result: Result, indent: str) -> list[str]:
 def _boot(document: Document, arm: ArmEvidence) -> list[str]:
     boot = arm.boot
     if boot is None:
-        return ["No boot of this arm is on record.", ""]
+        return ["No boot of this arm is on record."]
     lines = [f"Boot {document.mark(boot.path)}: container {clean(boot.boot_id or 'not recorded', 120)}"]
     lines += _arguments(arm, boot)
     lines += _memory(boot)
@@ -100,7 +106,23 @@ def _boot(document: Document, arm: ArmEvidence) -> list[str]:
             f"kind {clean(text(failure, 'kind') or 'unknown', 80)}: {clean(text(failure, 'cause') or 'no cause found')}"
         )
         lines += [f"  {clean(line)}" for line in (text(failure, "detail") or "").splitlines()[:20]]
-    return [*lines, *_notes(texts(boot.data, "notes"), "  "), ""]
+    lines += _against_baseline(document, arm)
+    return [*lines, *_notes(texts(boot.data, "notes"), "  ")]
+
+
+def _against_baseline(document: Document, arm: ArmEvidence) -> list[str]:
+    """This boot beside the baseline arm's: where its time and memory went otherwise."""
+    name = text(document.evidence.spike, "baseline_arm")
+    base = document.evidence.arm(name) if name else None
+    if base is None or base.boot is None or arm.boot is None or base.name == arm.name:
+        return []
+    try:
+        sentences = compare(base.boot.data, arm.boot.data)["sentences"]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return []  # a boot document that is not as the module writes it
+    if arm.boot.ready_s is not None and base.boot.ready_s is not None:
+        sentences = [f"{arm.boot.ready_s - base.boot.ready_s:+.0f} s to /health", *sentences]
+    return wrapped(f"Against {clean(base.name, 40)}: {'; '.join(sentences)}", 100, "  ", "    ") if sentences else []
 
 
 def _arguments(arm: ArmEvidence, boot: Boot) -> list[str]:
@@ -117,7 +139,9 @@ def _arguments(arm: ArmEvidence, boot: Boot) -> list[str]:
 def _flags(arm: ArmEvidence) -> Iterator[str]:
     for name, setting in mapping(arm.plan, "args").items():
         yield f"--{name}"
-        if setting is not True:
+        if isinstance(setting, Mapping):
+            yield json.dumps(setting, separators=(",", ":"), sort_keys=True)
+        elif setting is not True:
             yield str(setting)
 
 
@@ -176,8 +200,9 @@ def _ms(seconds: float | None) -> str:
     return ABSENT if seconds is None else f"{seconds * 1000:.3f}"
 
 
-def _probes(document: Document, arm: ArmEvidence, _results: Sequence[Result]) -> list[str]:
-    lines = ["Probes (what was really answered):"]
+def _probes(document: Document, arm: ArmEvidence, results: Sequence[Result]) -> list[str]:
+    verdicts = ", verdicts as transcribed" if any(result.transcribed for result in results) else ""
+    lines = [f"Probes (what was really answered{verdicts}):"]
     for probe in document.probes:
         if probe.arm != arm.name:
             continue
@@ -216,6 +241,7 @@ def _decode(document: Document, arm: ArmEvidence, results: Sequence[Result]) -> 
         rates = find(document.figures, arm.name, f"decode {name}", "decode_tok_s")
         ttft = [number_ for number_ in numbers(result.summary, "ttft_s") if number_ is not None]
         tokens = "/".join(grouped(n) for n in numbers(result.summary, "completion_tokens"))
+        ttft = ttft or [n for n in numbers(result.summary, "ttft_s_range") if n is not None]
         first = f", TTFT {_span(ttft, 3)} s" if ttft else ""
         lines.append(
             f"  {clean(name, 40):7} {tokens} tokens: {' / '.join(_rate(f) for f in rates)} tok/s{first}"
@@ -234,18 +260,28 @@ def _span(found: Sequence[float], places: int) -> str:
     return low if low == high else f"{low}-{high}"
 
 
+def _base(document: Document, arm: ArmEvidence, workload: str, measure: str) -> tuple[Figure, ...]:
+    """The baseline arm's figures, or those of an arm that stands in for it; none for the baseline itself."""
+    name = text(document.evidence.spike, "baseline_arm")
+    column = next((column for column in document.columns if column.arms[0] == name), None)
+    if column is None or arm.name in column.arms:
+        return ()
+    found = (find(document.figures, one, workload, measure) for one in column.arms)
+    return next((figures for figures in found if any(figure.value is not None for figure in figures)), ())
+
+
 def _beside(document: Document, arm: ArmEvidence, workload: str, measure: str) -> str:
-    """The baseline arm's figures in brackets, as the reader of a trial wants them."""
-    base = text(document.evidence.spike, "baseline_arm")
-    if base is None or base == arm.name:
-        return ""
-    found = [f for f in find(document.figures, base, workload, measure) if f.value is not None]
-    if not found:
-        return ""
+    """The baseline's figures in brackets, as the reader of a trial wants them, and the ratio of the means."""
+    values = [figure.value for figure in _base(document, arm, workload, measure) if figure.value is not None]
     own = [f.value for f in find(document.figures, arm.name, workload, measure) if f.value is not None]
-    values = [figure.value for figure in found if figure.value is not None]
+    if not values:
+        return ""
     times = f" -> {ratio(_mean(own), _mean(values))}" if own else ""
-    return f"   [{clean(base, 40)} {' / '.join(fixed(v) for v in values)}{times}]"
+    return f"   [{_base_name(document)} {' / '.join(fixed(v) for v in values)}{times}]"
+
+
+def _base_name(document: Document) -> str:
+    return clean(text(document.evidence.spike, "baseline_arm") or "", 40)
 
 
 def _mean(found: Sequence[float]) -> float:
@@ -324,7 +360,6 @@ def _cache_evidence(result: Result) -> str:
 
 def _sweep(document: Document, arm: ArmEvidence, results: Sequence[Result]) -> list[str]:
     lines = []
-    base = text(document.evidence.spike, "baseline_arm")
     for result in results:
         size = whole(result.plan, "max_tokens")
         lines.append(f"Concurrency sweep{f', {size} tokens per request' if size else ''} {document.mark(result.path)}:")
@@ -332,7 +367,7 @@ def _sweep(document: Document, arm: ArmEvidence, results: Sequence[Result]) -> l
         table = []
         for level in rows(result.summary, "levels"):
             workload = f"sweep {whole(level, 'concurrency')}"
-            other = find(document.figures, base, workload, "aggregate_tok_s") if base and base != arm.name else ()
+            other = _base(document, arm, workload, "aggregate_tok_s")
             beside = f" [{fixed(other[0].value, 1)}]" if other and other[0].value is not None else ""
             table.append(
                 [
@@ -378,8 +413,8 @@ def _agentic(document: Document, arm: ArmEvidence, results: Sequence[Result]) ->
         work = f"agentic {sessions}"
         lines.append(
             f"  wall {fixed(number(summary, 'wall_s'), 1)} s{_base_one(document, arm, work, 'wall_s', 1)}; "
-            f"TTFT p50 {fixed(number(summary, 'ttft_s_p50'))} s, max {fixed(number(summary, 'ttft_s_max'))} s"
-            f"{_base_one(document, arm, work, 'ttft_s_p50', 2)}"
+            f"TTFT p50 {fixed(number(summary, 'ttft_s_p50'), 3)} s, max {fixed(number(summary, 'ttft_s_max'), 3)} s"
+            f"{_base_one(document, arm, work, 'ttft_s_p50', 3)}"
         )
         burst = number(summary, "decode_tokens_per_turn")
         over = f" (bursts of ~{grouped(burst)} tokens, not sustained decode)" if burst is not None else ""
@@ -413,15 +448,7 @@ def _recall_depth(result: Result) -> str:
 
 
 def _base_one(document: Document, arm: ArmEvidence, workload: str, measure: str, places: int) -> str:
-    base = text(document.evidence.spike, "baseline_arm")
-    if base is None or base == arm.name:
-        return ""
-    own, other = (find(document.figures, name, workload, measure) for name in (arm.name, base))
+    own, other = find(document.figures, arm.name, workload, measure), _base(document, arm, workload, measure)
     if not own or not other or own[0].value is None or not other[0].value:
         return ""
-    return f" [{clean(base, 40)} {fixed(other[0].value, places)}, {percent(own[0].value, other[0].value)}]"
-
-
-def window_of(result: Result) -> str:
-    """A result's window as times of day, UTC."""
-    return f"{clock(text(result.window, 'start_utc'))} -> {clock(text(result.window, 'end_utc'))}"
+    return f" [{_base_name(document)} {fixed(other[0].value, places)}, {percent(own[0].value, other[0].value)}]"

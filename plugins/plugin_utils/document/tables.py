@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..evidence import Evidence, number, text, whole
-from .figures import MIN_DECODE_TOKENS, find
+from .figures import MIN_DECODE_TOKENS, find, needle_state, needle_target
 from .model import Cell, Column, Figure, Probe, Row, Table
 from .words import ABSENT, clean, decimal, grouped
 
@@ -120,7 +120,16 @@ class _Maker:
         for depth in needle_depths(self.figures):
             wanted.append((f"{depth:,} cold: recall / TTFT s", self._cold_cell(depth)))
             wanted.append((f"{depth:,} decode at depth (tok/s)", self._depth_cell(depth)))
-        return self.table(f"Needles (decode shown only for >= {MIN_DECODE_TOKENS} forced tokens)", "metric", wanted)
+        title = f"Needles (decode shown only for >= {MIN_DECODE_TOKENS} forced tokens)"
+        return self.table(title, "metric", wanted, tuple(self._meant_otherwise()))
+
+    def _meant_otherwise(self) -> Iterable[str]:
+        """Cold rows that were meant warm, said beside the table that uses them."""
+        for arm in self.evidence.arms:
+            for result in arm.of("needle"):
+                expected = text(result.summary, "cache", "expected")
+                if needle_state(result) == "cold" and expected == "warm":
+                    yield f"{clean(arm.title, 60)}, {needle_target(result):,} cold: it was meant warm, see Corrections."
 
     def concurrency(self) -> Table:
         wanted = [(str(level), self._sweep_cell(level)) for level in sweep_levels(self.figures)]

@@ -10,7 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..evidence import mapping, number, rows, text, texts, value
+from ansible_collections.lobes.spike.plugins.module_utils.engine.kernels import fp4_conclusions
+
+from ..evidence import mapping, number, rows, text, texts, value, whole
+from . import heat
 from .figures import DEFINITIONS
 from .model import Document, Ranking, Table
 from .ranking import RULE, shown
@@ -19,6 +22,7 @@ from .words import clean, gib, grouped, markdown_table, wrapped
 
 END_MARK: Final = "# END OF TRANSCRIPT "
 PARTIAL_MARK: Final = "# PARTIAL TRANSCRIPT "
+CHECKPOINT: Final = "checkpoint.json"
 RESTART: Final = "ansible-playbook playbooks/restart-worker.yml"
 
 
@@ -43,7 +47,9 @@ def write(document: Document, stopped: Stopped | None = None) -> str:
         *_setting(document),
         *arm_sections(document),
         *_lane(document),
+        *heat.section(document),
         *_list("Incidents", document.incidents, "None was recorded."),
+        *_list("False alarms, judged", document.false_alarms, "None was recorded."),
         *_list("Corrections", document.corrections, "None: every sample was what it was meant to be."),
         *_list("Coverage limits", document.coverage_limits, "None is known."),
         *_list("What was not measured", document.not_measured, "Everything that was planned has a result."),
@@ -133,7 +139,8 @@ def _header(document: Document, stopped: Stopped | None) -> list[str]:
         "# ",
     )
     spike_id = clean(text(evidence.spike, "spike_id") or "not recorded", 120)
-    lines.append(f"# Spike {spike_id}, begun {clean(text(evidence.spike, 'started_utc') or 'not recorded', 40)}.")
+    begun = text(evidence.spike, "started_utc")
+    lines.append(f"# Spike {spike_id}{f', begun {clean(begun, 40)}' if begun else ''}.")
     reverses = text(evidence.spike, "reverses")
     if reverses:
         word = "Reverses" if document.verdict.startswith("SERVES") else "Confirms"
@@ -161,7 +168,8 @@ def _summary(document: Document) -> list[str]:
         *_hashed("Correctness", document.correctness),
         *_winners(document),
         *_arm_verdicts(document),
-        *_hashed("CORRECTIONS", document.corrections),
+        *_hashed("THERMAL FLAG", document.heat_flags),
+        *_hashed("CORRECTIONS", (line for line in document.corrections if line not in document.heat_flags)),
         *_hashed("NOT DECIDED HERE (operator decisions)", document.undecided),
     ]
 
@@ -239,9 +247,11 @@ def _winner(ranking: Ranking, width: int) -> list[str]:
     figures = "; ".join(shown(contender, ranking.measure) for contender in ranking.contenders)
     word = "tie" if len(ranking.winners) > 1 else "indicative" if ranking.indicative else "win"
     because = f"{word}: {ranking.basis}" if ranking.basis else word
-    lines = [f"#   {ranking.workload:{width}}  {who:10} ({figures} {unit}) {because}"]
-    if ranking.earlier is not None:
-        lines.append(f"#   {'':{width}}  earlier transcript: {clean(ranking.earlier, 40)}; {ranking.earlier_note}")
+    margin = f"#   {'':{width}}  "
+    lines = [f"#   {ranking.workload:{width}}  {who:8} {because}", f"{margin}({figures} {unit})"]
+    if ranking.earlier:
+        named = " ~= ".join(clean(arm, 40) for arm in ranking.earlier)
+        lines.append(f"{margin}earlier transcript: {named}; {ranking.earlier_note}")
     return lines
 
 
@@ -250,7 +260,7 @@ def _arm_verdicts(document: Document) -> list[str]:
     for verdict in document.arm_verdicts:
         for word, workloads in (("wins", verdict.wins), ("ties", verdict.ties), ("loses", verdict.loses)):
             if workloads:
-                lines += wrapped(f"{clean(verdict.arm, 40)} {word:5}: {', '.join(workloads)}", 98, "#   ", "#     ")
+                lines += wrapped(f"{clean(verdict.arm, 40)} {word:5}: {'; '.join(workloads)}", 98, "#   ", "#     ")
     return ["# Verdict per arm:", *lines, "#"] if lines else []
 
 
@@ -281,7 +291,49 @@ def _setting(document: Document) -> list[str]:
             f"({_asked(model)}{size}) "
             f"{document.mark('model.json')}"
         )
+    lines += _kernel_and_checkpoint(document)
+    lines += ["", "## Box", "", *_box(document)]
     return [*lines, ""]
+
+
+def _kernel_and_checkpoint(document: Document) -> list[str]:
+    """What the image's kernels and the checkpoint's tensors allow, concluded from the facts on record."""
+    evidence = document.evidence
+    probe, checkpoint = mapping(evidence.image, "probe"), evidence.extra.get(CHECKPOINT, {})
+    lines = []
+    kinds = mapping(checkpoint, "kinds")
+    if kinds:
+        tensors = whole(checkpoint, "tensors")
+        lines.append(f"checkpoint: {grouped(tensors)} tensors {document.mark(CHECKPOINT)}")
+        lines += [f"  {clean(kind, 60)}: {grouped(number(kinds, kind))}" for kind in kinds]
+    if mapping(probe, "fp4"):
+        backends = [text(arm.boot.facts, "backends", "moe") for arm in evidence.arms if arm.boot is not None]
+        backend = next((found for found in backends if found), None)
+        lines += _concluded(fp4_conclusions(dict(probe), dict(checkpoint), backend))
+    return lines + _concluded(texts(checkpoint, "conclusions"))
+
+
+def _concluded(sentences: Iterable[str]) -> list[str]:
+    return [line for said in sentences for line in wrapped(clean(said, 600), 100, "=> ", "   ")]
+
+
+def _box(document: Document) -> list[str]:
+    box = document.evidence.box
+    if not box:
+        return ["Not recorded."]
+    known = [
+        ("model", value(box, "identity", "model")),
+        ("L4T", value(box, "identity", "l4t", "release")),
+        ("kernel", value(box, "identity", "kernel")),
+        ("memory", gib(number(box, "memory", "total_bytes"))),
+        ("power", value(box, "power", "mode")),
+    ]
+    lines = [f"{name:8} {clean(found, 160)}" for name, found in known if found]
+    throttling = rows(box, "thermal", "throttling", "active")
+    if throttling:
+        held = ", ".join(f"{clean(row.get('type'), 60)} {clean(row.get('state'), 20)}" for row in throttling)
+        lines.append(f"THROTTLED before anything ran: {held}")
+    return [*lines, *heat.fan(document.evidence), document.mark("box.json")]
 
 
 def _asked(model: Mapping[str, Any]) -> str:

@@ -228,8 +228,7 @@ def test_a_partial_document_says_where_it_stands(sim_small: Path) -> None:
     text = render_partial(load(sim_small), Stopped("task 'Watch the sweep'", "2026-11-30T08:03:00Z"))
     first = text.splitlines()[:5]
     assert any(
-        "PARTIAL TRANSCRIPT last seen: task 'Watch the sweep', at 2026-11-30T08:03:00Z" in line
-        for line in first
+        "PARTIAL TRANSCRIPT last seen: task 'Watch the sweep', at 2026-11-30T08:03:00Z" in line for line in first
     )
     assert END_MARK not in text
 
