@@ -22,8 +22,8 @@ options:
     description: What to look at. C(docker) includes the containers.
     type: list
     elements: str
-    choices: [identity, memory, power, cpu, fan, gpu, thermal, hwmon, disks, docker, ports, hf_cache]
-    default: [identity, memory, power, cpu, fan, gpu, thermal, hwmon, disks, docker, ports, hf_cache]
+    choices: [identity, memory, power, cpu, fan, gpu, thermal, hwmon, disks, docker, ports, sysctls, hf_cache]
+    default: [identity, memory, power, cpu, fan, gpu, thermal, hwmon, disks, docker, ports, sysctls, hf_cache]
   lane:
     description:
       - Name of the worker lane's container. Its share of the memory counts as free in the memory forecast, since it is
@@ -114,6 +114,7 @@ box:
       clocks kHz; null is "not there" or "not known".
     - C(containers) are null when the engine does not answer. C(configuration_hash) of a container is the same for the
       same configuration, whatever the container's state; environment values and secrets are in no field.
+    - C(configuration_files) are the sha256 of the files that containers are configured by.
   returned: always
   type: dict
   sample:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import SpikeError
-from .recorder import start_ticks, text_of
+from .recorder import give, start_ticks, text_of
 
 PROGRAM = "recorder.py"
 ABOUT = "recorder.json"
@@ -74,9 +74,11 @@ def start(folder: str, interval_s: float, limit_s: float, patience_s: float = 10
     if source is None:
         raise SpikeError("the recorder's program is missing from the collection")
     os.makedirs(folder, mode=0o700, exist_ok=True)
+    give(folder)
     program = f"{folder}/{PROGRAM}"
     with open(program, "wb", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)) as handle:
         handle.write(source)
+    give(program)
     token = secrets.token_hex(8)
     output = f"{folder}/recorder.out"
     options = [f"--token={token}", f"--folder={folder}", f"--interval-s={interval_s:g}", f"--limit-s={limit_s:g}"]

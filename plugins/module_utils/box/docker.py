@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .containers import summary
 from .source import Source
+
+LARGEST_FILE = 4 << 20
 
 
 class DockerError(Exception):
@@ -49,12 +53,42 @@ def inspect_all(source: Source) -> list[dict[str, Any]]:
     return sorted(found, key=lambda c: str(c.get("Name")))
 
 
-def read_containers(source: Source) -> list[dict[str, Any]] | None:
-    """Every container's summary, or None when the engine does not answer."""
+def read_containers(source: Source) -> tuple[list[dict[str, Any]] | None, dict[str, str | None] | None]:
+    """(every container's summary, sha256 of the files they are configured by); None when the engine does not answer.
+
+    The files are those of compose projects and single files mounted into a container; None for one that is not
+    readable, "absent" for one that is not there.
+    """
     try:
-        return [summary(inspected) for inspected in inspect_all(source)]
+        found = inspect_all(source)
     except DockerError:
+        return None, None
+    paths = sorted({path for inspected in found for path in configuration_files(source, inspected)})
+    return [summary(inspected) for inspected in found], {path: file_hash(source, path) for path in paths}
+
+
+def configuration_files(source: Source, inspected: Mapping[str, Any]) -> list[str]:
+    """Paths of the files on the box that a container is configured by."""
+    labels = (inspected.get("Config") or {}).get("Labels") or {}
+    named = ",".join(
+        str(labels.get(f"com.docker.compose.project.{key}", "")) for key in ("config_files", "environment_file")
+    )
+    mounted = [
+        str(mount["Source"])
+        for mount in inspected.get("Mounts") or []
+        if mount.get("Type") == "bind" and os.path.isfile(source.path(str(mount.get("Source"))))
+    ]
+    return [path for path in named.split(",") if path.startswith("/")] + mounted
+
+
+def file_hash(source: Source, path: str) -> str | None:
+    """sha256 of a small file; None when it cannot be read or is larger than 4 MiB."""
+    if not source.exists(path):
+        return "absent"
+    text = source.read(path, LARGEST_FILE + 1)
+    if text is None or len(text) > LARGEST_FILE:
         return None
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def read_engine(source: Source) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -49,14 +49,15 @@ class Entry:
 class KernelLog:
     """What could be read. ``covers_from_s`` is None when nothing could, else messages before it are unknown.
 
-    ``holes`` are spans (from, to) in which messages were lost. ``offset_s`` is the monotonic clock minus the log's, as
-    far as the source tells.
+    ``covers_to_s`` None stands for "until it was read". ``holes`` are spans (from, to) in which messages were lost.
+    ``offset_s`` is the monotonic clock minus the log's, as far as the source tells.
     """
 
     source: str | None
     reason: str | None = None
     entries: Sequence[Entry] = ()
     covers_from_s: float | None = None
+    covers_to_s: float | None = None
     holes: Sequence[tuple[float, float]] = field(default_factory=tuple)
     offset_s: float | None = None
 
@@ -178,7 +179,7 @@ def read_journal(source: Source, since_utc_s: float | None) -> tuple[KernelLog |
         oldest = parse_journal(out)[0] if rc == 0 else []
         if oldest and oldest[0].t_s <= entries[0].t_s:
             begin = covers_from(oldest)
-    return KernelLog("journal", None, entries, begin, (), offset), ""
+    return KernelLog("journal", None, entries, begin, offset_s=offset), ""
 
 
 def read_ring(source: Source) -> tuple[KernelLog | None, str]:
@@ -186,7 +187,7 @@ def read_ring(source: Source) -> tuple[KernelLog | None, str]:
     try:
         entries = read_kmsg(source.path("/dev/kmsg"))
         if entries:
-            return KernelLog("kmsg", None, entries, covers_from(entries), _holes(entries)), ""
+            return KernelLog("kmsg", None, entries, covers_from(entries), holes=_holes(entries)), ""
         refusal = "/dev/kmsg is empty"
     except OSError as exc:
         refusal = f"/dev/kmsg: {os.strerror(exc.errno or 0)}"
@@ -240,17 +241,22 @@ def parse_followed(text: str) -> tuple[list[Entry], float | None]:
     return entries, min(delays) if delays else None
 
 
-def read_followed(text: str) -> KernelLog:
-    """What the recorder saw go by; ``covers_from_s`` is that of the ring when it started."""
+def read_followed(text: str, until_s: float) -> KernelLog:
+    """What the recorder saw go by, until it ended (monotonic seconds)."""
     entries, offset = parse_followed(text)
     if not entries:
         return KernelLog(None, "the recorder saw no kernel message")
-    return KernelLog("recorder", None, entries, covers_from(entries), _holes(entries), offset)
+    # A recorder that was started again read the ring again.
+    unique = sorted({(e.sequence, e.t_s, e.text): e for e in entries}.values(), key=lambda e: (e.t_s, e.sequence or 0))
+    until = until_s - (offset or 0.0)
+    return KernelLog("recorder", None, unique, covers_from(unique), until, _holes(unique), offset)
 
 
 def covers(log: KernelLog, from_s: float, to_s: float) -> bool:
     """Whether the log holds every message of a span (on its own clock), as far as its end was read."""
     if log.covers_from_s is None or from_s < log.covers_from_s:
+        return False
+    if log.covers_to_s is not None and to_s > log.covers_to_s:
         return False
     return not any(start < to_s and from_s < end for start, end in log.holes)
 
@@ -263,26 +269,48 @@ def merge(first: KernelLog, second: KernelLog) -> KernelLog:
         return first
     # The same message has the same time and text, whoever read it.
     entries = {(round(e.t_s, 6), e.text): e for log in (second, first) for e in log.entries}
+    early, late = sorted((first, second), key=lambda log: log.covers_from_s or 0.0)
     holes = [hole for hole in first.holes if not covers(second, *hole)]
     holes += [hole for hole in second.holes if not covers(first, *hole)]
+    if early.covers_to_s is not None and late.covers_from_s is not None and late.covers_from_s > early.covers_to_s:
+        holes.append((early.covers_to_s, late.covers_from_s))
+    ends = [log.covers_to_s for log in (first, second)]
     return KernelLog(
         f"{first.source} and {second.source}",
         None,
         sorted(entries.values(), key=lambda e: e.t_s),
         min(first.covers_from_s, second.covers_from_s),
-        holes,
+        None if None in ends else max(end for end in ends if end is not None),
+        sorted(holes),
         first.offset_s if first.offset_s is not None else second.offset_s,
     )
 
 
-def to_json(log: KernelLog) -> dict[str, Any]:
-    """The telling messages and the coverage, for the evidence; ordinary messages are counted only."""
-    telling = [{"t_s": e.t_s, "kind": kind, "text": e.text[:500]} for e in log.entries if (kind := classify(e.text))]
+def to_json(log: KernelLog, now_s: float | None = None) -> dict[str, Any]:
+    """A reading for the evidence: the coverage and the telling messages; ordinary ones are counted only.
+
+    ``now_s`` (on the log's clock) is when it was read, which is where its coverage ends.
+    """
     return {
         "source": log.source,
         "reason": log.reason,
         "covers_from_s": log.covers_from_s,
+        "covers_to_s": log.covers_to_s if log.covers_to_s is not None else now_s,
         "holes_s": [list(hole) for hole in log.holes],
+        "offset_s": log.offset_s,
         "messages": len(log.entries),
-        "telling": telling,
+        "telling": [[e.t_s, e.text[:500]] for e in log.entries if classify(e.text)],
     }
+
+
+def from_json(saved: Mapping[str, Any]) -> KernelLog:
+    """The reading that ``to_json`` saved."""
+    return KernelLog(
+        saved.get("source"),
+        saved.get("reason"),
+        [Entry(float(t), str(text)) for t, text in saved.get("telling") or []],
+        saved.get("covers_from_s"),
+        saved.get("covers_to_s"),
+        [(float(a), float(b)) for a, b in saved.get("holes_s") or []],
+        saved.get("offset_s"),
+    )

@@ -31,8 +31,11 @@ SECTIONS = (
     "disks",
     "docker",
     "ports",
+    "sysctls",
     "hf_cache",
 )
+# What a spike writes (drop_caches), and what would change how a box behaves under it.
+SYSCTLS = ("vm.drop_caches", "vm.swappiness", "vm.overcommit_memory", "vm.min_free_kbytes", "kernel.printk")
 
 
 def look(
@@ -71,11 +74,14 @@ def look(
         "hwmon": lambda: hwmon.read_hwmon(source),
         "docker": lambda: docker.read_engine(source),
         "ports": lambda: ports.read_listeners(source),
+        "sysctls": lambda: {name: source.line(f"/proc/sys/{name.replace('.', '/')}") for name in SYSCTLS},
         "hf_cache": lambda: hf_cache.read_hf_cache(source, cache, cache_uid) if cache else None,
     }
     for name in SECTIONS:
         box[name] = readers[name]() if name in sections and name in readers else None
-    box["containers"] = docker.read_containers(source) if "docker" in sections else None
+    box["containers"], box["configuration_files"] = (
+        docker.read_containers(source) if "docker" in sections else (None, None)
+    )
     if "disks" in sections:
         # Images need room as well, where the engine keeps them.
         root_dir = (box["docker"] or {}).get("root_dir")

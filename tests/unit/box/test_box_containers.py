@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -163,7 +164,7 @@ def test_flag_value(args: list[str], value: str | None) -> None:
 
 def test_engine_that_does_not_answer(make_source: Callable[..., Source]) -> None:
     source = make_source({}, {("docker",): (1, "", "Cannot connect to the Docker daemon")})
-    assert docker.read_containers(source) is None
+    assert docker.read_containers(source) == (None, None)
     found = docker.read_engine(source)
     assert found["reachable"] is False
     assert "Cannot connect" in found["reason"]
@@ -188,5 +189,26 @@ def test_engine_that_answers(make_source: Callable[..., Source]) -> None:
     found = docker.read_engine(source)
     assert found["runtimes"] == ["nvidia", "runc"]
     assert found["images"] == [{"id": "sha256:1", "reference": "a/b@sha256:2"}]
-    (container,) = docker.read_containers(source) or []
-    assert container["name"] == "worker"
+    found_containers, files = docker.read_containers(source)
+    assert found_containers
+    assert [container["name"] for container in found_containers] == ["worker"]
+    assert files == {}
+
+
+def test_files_that_configure_a_container(make_source: Callable[..., Source]) -> None:
+    labels = {"com.docker.compose.project.config_files": "/srv/compose.yml,/srv/gone.yml"}
+    mounts = [
+        {"Type": "bind", "Source": "/srv/lane.conf", "Destination": "/etc/lane.conf"},
+        {"Type": "bind", "Source": "/srv", "Destination": "/data"},
+        {"Type": "volume", "Source": "/srv/lane.conf", "Destination": "/x"},
+    ]
+    inspected = changed("Config/Labels", labels) | {"Mounts": mounts}
+    source = make_source(
+        {"/srv/compose.yml": "a", "/srv/lane.conf": "b"},
+        {("docker", "ps"): (0, "c\n", ""), ("docker", "inspect"): (0, json.dumps([inspected]), "")},
+    )
+    _containers, files = docker.read_containers(source)
+    assert files
+    assert sorted(files) == ["/srv/compose.yml", "/srv/gone.yml", "/srv/lane.conf"]
+    assert files["/srv/gone.yml"] == "absent"
+    assert files["/srv/compose.yml"] == hashlib.sha256(b"a").hexdigest()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.lobes.spike.plugins.module_utils.box.tegrastats import parse_line
+from ansible_collections.lobes.spike.plugins.module_utils.box.tegrastats import Parser, parse_line
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -134,6 +134,29 @@ def test_any_line_is_survived_and_no_number_is_made_up(tokens: list[str], ended:
     there = {float(n) for n in re.findall(r"\d+(?:\.\d+)?", line)}
     for number in numbers_of({k: v for k, v in found.items() if k != "time_local"}):
         assert abs(number) in there
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(ALL), st.lists(st.tuples(st.integers(0, 400), st.integers(-300, 99999)), max_size=6)),
+        max_size=8,
+    ),
+    st.lists(st.lists(TOKENS, max_size=12), max_size=4),
+)
+def test_the_quick_parser_answers_the_same(
+    runs: list[tuple[str, list[tuple[int, int]]]], garbage: list[list[str]]
+) -> None:
+    lines = [" ".join(tokens) + "\n" for tokens in garbage]
+    for line, changes in runs:
+        for place, number in changes:
+            # Another number, or a fraction of one, in the place of some number.
+            numbers = list(re.finditer(r"\d+(?:\.\d+)?", line))
+            chosen = numbers[place % len(numbers)]
+            line = line[: chosen.start()] + str(number if place % 3 else number / 8) + line[chosen.end() :]
+        lines.append(line)
+    parser = Parser()
+    for line in lines * 2:
+        assert parser.parse(line) == parse_line(line), line
 
 
 @given(st.text())

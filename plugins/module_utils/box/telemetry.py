@@ -1,0 +1,110 @@
+# Copyright (c) 2026 lobes.spike contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the recorder wrote, read back: numbers by name and time, and what is missing between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from .clocks import Reading
+from .tegrastats import Parser
+from .thermal import celsius
+
+Numbers = dict[str, float]
+
+MIB, KIB_PER_MIB = 1 << 20, 1024
+
+
+def read_json_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a file that may have been cut or torn; a line that is not one is left out."""
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get("t"), int):
+            yield row
+
+
+def reading_of(row: Mapping[str, Any]) -> Reading:
+    """Both clocks of a recorded row."""
+    return Reading(int(row["t"]), int(row["u"]))
+
+
+def sysfs_numbers(row: Mapping[str, Any], before: Mapping[str, Any] | None, page_bytes: int) -> Numbers:
+    """One sample of sysfs and /proc as numbers: ``temp_c.<zone>``, ``power_w.<rail>``, ``fan_rpm``,
+    ``memory_available_mib``, ``swap_used_mib``, ``cpu_slowest_mhz``, and, against the sample before,
+    ``swap_in_kib_s``, ``swap_out_kib_s``, ``cpu_busy_pct``. What was not read is left out.
+    """
+    found: Numbers = {}
+    for zone, millidegrees in (row.get("z") or {}).items():
+        value = celsius(millidegrees)
+        if value is not None:
+            found[f"temp_c.{zone.removesuffix('-thermal')}"] = value
+    for rail, milliwatts in (row.get("p") or {}).items():
+        found[f"power_w.{rail}"] = milliwatts / 1000
+    fan, memory = row.get("fan") or {}, row.get("mem") or {}
+    for key in ("rpm", "pwm"):
+        if fan.get(key) is not None:
+            found[f"fan_{key}"] = fan[key]
+    if "MemAvailable" in memory:
+        found["memory_available_mib"] = memory["MemAvailable"] / KIB_PER_MIB
+    if "SwapTotal" in memory and "SwapFree" in memory:
+        found["swap_used_mib"] = (memory["SwapTotal"] - memory["SwapFree"]) / KIB_PER_MIB
+    if row.get("khz") is not None:
+        found["cpu_slowest_mhz"] = row["khz"] / 1000
+    if before is not None:
+        found.update(_rates(row, before, page_bytes))
+    return found
+
+
+def _rates(row: Mapping[str, Any], before: Mapping[str, Any], page_bytes: int) -> Numbers:
+    """What counters say between two samples; a counter that fell (the box started anew) says nothing."""
+    seconds = (row["t"] - before["t"]) / 1e9
+    if seconds <= 0:
+        return {}
+    found: Numbers = {}
+    now, then = row.get("vm") or {}, before.get("vm") or {}
+    for key, name in (("pswpin", "swap_in_kib_s"), ("pswpout", "swap_out_kib_s")):
+        if key in now and key in then and now[key] >= then[key]:
+            found[name] = (now[key] - then[key]) * page_bytes / 1024 / seconds
+    a, b = before.get("cpu") or [], row.get("cpu") or []
+    if len(a) == len(b) >= 5:
+        # The first eight: guest time is counted in user time already. The fourth and fifth are idle and waiting.
+        spent = [y - x for x, y in zip(a[:8], b[:8], strict=True)]
+        if min(spent) >= 0 and sum(spent) > 0:
+            found["cpu_busy_pct"] = 100 * (sum(spent) - spent[3] - spent[4]) / sum(spent)
+    return found
+
+
+def read_tegrastats(lines: Iterable[str]) -> Iterator[tuple[int, Numbers]]:
+    """The recorder's ``tegrastats.log`` -> (monotonic ns, numbers): ``temp_c.<name>``, ``power_w.<rail>``,
+    ``ram_used_mib``, ``gpu_load_pct`` where a board prints one. Lines that are not tegrastats' are left out.
+    """
+    parser = Parser()
+    for line in lines:
+        stamp, _, said = line.partition(" ")
+        cut = stamp.endswith("~")
+        stamp = stamp.rstrip("~")
+        if not stamp.isdigit():
+            continue
+        parsed = parser.parse(said.rstrip("\n") if cut else said)
+        if parsed is None:
+            continue
+        found: Numbers = {f"temp_c.{name}": value for name, value in parsed["temps_c"].items()}
+        for rail, milliwatts in parsed["power_mw"].items():
+            found[f"power_w.{rail}"] = milliwatts / 1000
+        if parsed["ram"]:
+            found["ram_used_mib"] = parsed["ram"]["used_mb"]
+        load = (parsed["clocks"].get("GR3D_FREQ") or {}).get("load_pct")
+        if load is not None:
+            found["gpu_load_pct"] = load
+        yield int(stamp), found
+
+
+def slowed_by(row: Mapping[str, Any]) -> dict[str, int | None]:
+    """The cooling devices that hold the box back in a sample (fans do not), with their states; None is "not read"."""
+    return {name: state for name, state in (row.get("c") or {}).items() if "fan" not in name}
