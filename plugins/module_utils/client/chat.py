@@ -10,6 +10,7 @@ Tokens come from usage (or token ids), never from the number of events: under sp
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -186,6 +187,8 @@ class ChatReader:
         sample.text = whole("".join(self._text))
         sample.reasoning = whole("".join(self._reasoning))
         sample.tool_calls = [call.to_json() for call in self._calls]
+        sample.usage = None if sample.usage is None else kept(sample.usage)
+        sample.engine_metrics = None if sample.engine_metrics is None else kept(sample.engine_metrics)
         usage = sample.usage or {}
         sample.prompt_tokens = self._count(usage, "prompt_tokens")
         sample.completion_tokens = self._count(usage, "completion_tokens")
@@ -437,6 +440,19 @@ class _ToolCall:
         """{id, name, arguments}; absent parts are None, arguments are the text as sent."""
         arguments = whole("".join(self._arguments)) if self._arguments else None
         return {"id": self.id, "name": self.name, "arguments": arguments}
+
+
+def kept(value: Any, depth: int = 8) -> Any:
+    """A server's JSON fit to be written again: numbers finite (else None), text whole, at most ``depth`` levels."""
+    if isinstance(value, dict) and depth:
+        return {whole(name): kept(part, depth - 1) for name, part in value.items()}
+    if isinstance(value, list) and depth:
+        return [kept(part, depth - 1) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return whole(value)
+    return value if value is None or isinstance(value, int) else None
 
 
 def whole(text: str) -> str:

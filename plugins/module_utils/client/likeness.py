@@ -6,8 +6,9 @@
 The client runs on the box it measures, so its own CPU is an error of the measurement; decoding JSON is most of it.
 ``Likeness.learn`` takes an event that was read the long way, cuts its bytes at the text and at the counts, and *proves*
 the cut: with other text and other counts put in, the event must decode to the same object with just those leaves
-changed. Since JSON is compositional, that then holds for every text without quote, backslash or control character and
-for every count. An event that does not match byte for byte goes the long way; nothing is ever guessed.
+changed. Since JSON is compositional, that then holds for every text without quote, escape or control character (an
+escaped line feed is undone here) and for every count. An event that does not match byte for byte goes the long way;
+nothing is ever guessed.
 """
 
 from __future__ import annotations
@@ -93,8 +94,13 @@ class Likeness:
             text = data[start:quote].decode()
         except UnicodeDecodeError:
             return None
-        if not text or "\\" in text or not text.isprintable():
+        if not text or not text.isprintable():
             return None
+        if "\\" in text:
+            # An escaped line feed is too common to go the long way; any other escape goes it.
+            if text.count("\\") != text.count("\\n"):
+                return None
+            text = text.replace("\\n", "\n")
         at = quote + len(self._quoted)
         numbers: list[int] = []
         for part in self._after:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 
+LINE_COST = 64  # what a line costs in memory besides its bytes: millions of empty ones are bounded too
+
 Event = tuple[bytes, str]
 """``data`` lines joined by LF, and the name given by an ``event`` field ("" without one)."""
 
@@ -113,7 +115,7 @@ class SseParser:
             self.ignored += 1
 
     def _add(self, value: bytes) -> None:
-        self._size += len(value) + 1
+        self._size += len(value) + LINE_COST
         if self._size > self.limit:
             raise EventTooLarge(f"an event is larger than {self.limit} bytes")
         self._data.append(value)
