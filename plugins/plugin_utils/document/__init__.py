@@ -10,7 +10,7 @@ a template or for markup.
 from __future__ import annotations
 
 from ..evidence import Evidence
-from . import findings, heat, ranking, tables, transcript
+from . import expected, findings, heat, ranking, tables, transcript
 from .figures import extract, probes
 from .model import Document
 from .transcript import Stopped
@@ -36,6 +36,7 @@ def build(evidence: Evidence, partial: bool = False) -> Document:
         tables=tables.comparison(evidence, columns, figures, judged),
         rankings=ranked,
         arm_verdicts=ranking.verdicts(columns, ranked),
+        expected=expected.judge(evidence, ranked, ranking.BAND),
         verdict=findings.verdict(evidence, figures),
         correctness=findings.correctness(evidence, judged),
         corrections=findings.corrections(evidence, figures, marks),

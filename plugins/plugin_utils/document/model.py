@@ -134,6 +134,16 @@ class ArmVerdict:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What the operator expected of an arm, and what the evidence says: confirmed, contradicted or not decidable."""
+
+    arm: str
+    sentence: str
+    verdict: str
+    because: str
+
+
+@dataclass(frozen=True)
 class Document:
     """The whole document, ready to be written in any form."""
 
@@ -144,6 +154,7 @@ class Document:
     tables: tuple[Table, ...]
     rankings: tuple[Ranking, ...]
     arm_verdicts: tuple[ArmVerdict, ...]
+    expected: tuple[Expected, ...]
     verdict: str
     correctness: tuple[str, ...]
     corrections: tuple[str, ...]

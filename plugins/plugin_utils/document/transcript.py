@@ -15,7 +15,7 @@ from ansible_collections.lobes.spike.plugins.module_utils.engine.kernels import 
 from ..evidence import mapping, number, rows, text, texts, value, whole
 from . import heat
 from .figures import DEFINITIONS
-from .model import Document, Ranking, Table
+from .model import Document, Expected, Ranking, Table
 from .ranking import RULE, shown
 from .record import arm_sections
 from .words import clean, gib, grouped, markdown_table, wrapped
@@ -168,6 +168,7 @@ def _summary(document: Document) -> list[str]:
         *_hashed("Correctness", document.correctness),
         *_winners(document),
         *_arm_verdicts(document),
+        *_hashed("EXPECTATIONS", (_expected(one) for one in document.expected)),
         *_hashed("THERMAL FLAG", document.heat_flags),
         *_hashed("CORRECTIONS", (line for line in document.corrections if line not in document.heat_flags)),
         *_hashed("NOT DECIDED HERE (operator decisions)", document.undecided),
@@ -253,6 +254,10 @@ def _winner(ranking: Ranking, width: int) -> list[str]:
         named = " ~= ".join(clean(arm, 40) for arm in ranking.earlier)
         lines.append(f"{margin}earlier transcript: {named}; {ranking.earlier_note}")
     return lines
+
+
+def _expected(one: Expected) -> str:
+    return f"{clean(one.arm, 40)}: {one.sentence}: {one.verdict.upper()} ({one.because})"
 
 
 def _arm_verdicts(document: Document) -> list[str]:
