@@ -26,6 +26,8 @@ options:
         all, with mode 0600. Its directory is made when it is missing.
       - While the measurement runs, C(<results_path>.progress) says how far it is and C(<results_path>.partial) holds
         what is finished; M(lobes.spike.measurement_info) reads both.
+      - A sweep or a decode that was interrupted goes on where it was when it is started again with the same options on
+        the same boot of the engine (C(boot_id) in O(context)).
       - An earlier result is set aside as C(<results_path>.earlier-<time>), a half-written file as
         C(<results_path>.broken-<time>).
       - Without a path nothing is written and the returned RV(ignore:result) is all there is.
@@ -40,6 +42,11 @@ options:
       - Seconds without an event from the server B(and) without any movement of the engine's own gauges, after which a
         request is a failed sample. Where the gauges cannot be read, silence on the wire alone decides. No limit by
         default.
+    type: float
+  time_limit_s:
+    description:
+      - Seconds after which the whole measurement ends. Requests that are under way become failed samples, what was
+        measured is kept, and the status is V(ignore:partial). SIGTERM ends it in the same way. No limit by default.
     type: float
   extra_body:
     description:

@@ -127,18 +127,19 @@ def prepare(path: str) -> list[str]:
     notes = []
     found = read(path)
     if found.kind == "broken":
-        notes.append(f"what lay at the results path was set aside as {_set_aside(path, 'broken')}: {found.why}")
+        notes.append(f"what lay at the results path was set aside as {set_aside(path, 'broken')}: {found.why}")
     elif found.kind == "result":
-        notes.append(f"an earlier result was set aside as {_set_aside(path, 'earlier')}")
+        notes.append(f"an earlier result was set aside as {set_aside(path, 'earlier')}")
     for name in sorted(os.listdir(directory)):
         # A writer that died between its first byte and the rename leaves this behind.
         if name.startswith(os.path.basename(path) + ".tmp-") and not _alive(name.rpartition("-")[2]):
             left = os.path.join(directory, name)
-            notes.append(f"a half-written file was set aside as {_set_aside(path, 'broken', left)}")
+            notes.append(f"a half-written file was set aside as {set_aside(path, 'broken', left)}")
     return notes
 
 
-def _set_aside(path: str, why: str, source: str | None = None) -> str:
+def set_aside(path: str, why: str, source: str | None = None) -> str:
+    """Rename ``source`` (``path`` itself by default) to ``<path>.<why>-<time>``; returns the new name."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = f"{path}.{why}-{stamp}"
     number = 1

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..client import ChatRequest, Loop, Sample
@@ -16,7 +17,7 @@ from ..client.figures import decode_rate, observed_rate, percentile
 from ..results.window import Clocks
 from . import agent
 from .plans import AgenticPlan, Common, fits
-from .run import Run, planned
+from .run import Measured, Run, planned
 from .server import CHAT_PATH, Server, chat_body
 
 # Tool calls are short: about 30 tokens. Their rate is a burst rate, kept under its own name, never the decode figure.
@@ -156,7 +157,9 @@ def _drive(phase: Run, plan: AgenticPlan, sessions: list[_Session]) -> list[Samp
     hook = phase.progressing()
     samples: list[Sample] = []
     failed = tokens = 0
+    most = len(sessions) * (plan.turns + 1)
     with Loop(phase.server.endpoint, phase.common.request_timeout_s, phase.stall()) as loop:
+        phase.guard(loop)
         connections = [loop.connect() for _ in sessions]
 
         def follow(index: int) -> Callable[[Sample], None]:
@@ -165,8 +168,10 @@ def _drive(phase: Run, plan: AgenticPlan, sessions: list[_Session]) -> list[Samp
                 samples.append(sample)
                 failed += sample.status != "ok"
                 tokens += sample.completion_tokens or 0
-                if sessions[index].take(sample):
+                if sessions[index].take(sample) and not phase.stopping():
                     loop.submit(connections[index], sessions[index].request(), follow(index))
+                elif len(samples) < most:
+                    phase.apart(partial(_keep_part, phase, plan, sessions, samples))
                 hook({"done": len(samples), "tokens": tokens, "failed": failed})
 
             return done
@@ -177,6 +182,13 @@ def _drive(phase: Run, plan: AgenticPlan, sessions: list[_Session]) -> list[Samp
             loop.start(exchange)
         loop.run()
     return samples
+
+
+def _keep_part(phase: Run, plan: AgenticPlan, sessions: list[_Session], samples: list[Sample]) -> None:
+    """A session has ended: keep it, and where the others are. Runs in a process of its own."""
+    part = Measured(result_name(plan), samples, None, None, None, 0.0)
+    phase.keep(part, forced_tokens=None, thinking=False, extra=_extra, count_text=False)
+    phase.save_partial(_summary(plan, sessions))
 
 
 def _extra(sample: Sample) -> dict[str, Any]:

@@ -87,11 +87,15 @@ def run(plan: CalibratePlan, common: Common, clocks: Clocks | None = None) -> di
             _send(endpoint, [schedule("warmup", 0.01, 0.01, 4)])
             cpu: dict[int, float | None] = {}
             for level in plan.concurrency:
+                if phase.stopping():
+                    break
                 phase.companion.update(stage=f"{level} streams")
                 row, cpu[level] = _level(phase, plan, endpoint, level)
                 levels.append(row)
                 phase.companion.update(done=len(levels))
             for rate in sorted(plan.rates_hz):
+                if phase.stopping():
+                    break
                 phase.companion.update(stage=f"{rate} events per second")
                 rates.append(_rate(phase, endpoint, rate))
                 phase.companion.update(done=len(levels) + len(rates))
@@ -105,7 +109,7 @@ def run(plan: CalibratePlan, common: Common, clocks: Clocks | None = None) -> di
                 {
                     "levels": levels,
                     "max_event_rate_hz": max(held, default=None),
-                    "cpu_s_per_100k_tokens": cpu[max(plan.concurrency)],
+                    "cpu_s_per_100k_tokens": cpu[max(cpu)] if cpu else None,
                     "rates": rates,
                 }
             )

@@ -43,21 +43,28 @@ def run(plan: DecodePlan, common: Common, clocks: Clocks | None = None) -> dict[
     with Run("decode", result_name(plan), plan, common, server, total, "requests", clocks or Clocks()) as phase:
         warmup = _body(plan, common, server, [{"role": "user", "content": WARMUP_PROMPT}])
         for number in range(1, plan.warmup_runs + 1):
+            if phase.stopping():
+                break
             # Its own prompt: a warm-up with the measured one would fill the cache for it.
             label = f"warmup-{number}"
             measured = phase.send(label, [ChatRequest(body=warmup, label=label, path=CHAT_PATH)])
             phase.notes += [f"{s.label} failed: {s.error}" for s in measured.samples if s.status != "ok"]
-        for number in range(1, plan.runs + 1):
+        earlier = phase.earlier()
+        if earlier is not None:
+            phase.take_over(earlier["samples"])
+        for number in range(len(phase.samples) + 1, plan.runs + 1):
+            if phase.stopping():
+                break
             label = f"run-{number}"
             measured = phase.send(label, [ChatRequest(body=body, label=label, path=CHAT_PATH)])
             measurements.append(measured)
             phase.keep(measured, forced_tokens=forced, thinking=False, extra=partial(_extra, measured))
             if number < plan.runs:
-                phase.save_partial(_summary(plan, measurements, phase))
+                phase.save_partial(_summary(plan, phase))
         for measured in measurements:
             if repetitive(measured.samples[0].text):
                 phase.notes.append(f"{measured.label}: the text repeats itself: degenerate output?")
-        summary = _summary(plan, measurements, phase)
+        summary = _summary(plan, phase)
         lean = [{key: value for key, value in sample.items() if key != "events"} for sample in phase.samples]
         return phase.finish(summary, returned={"samples": lean})
 
@@ -78,10 +85,10 @@ def _extra(measured: Measured, sample: Sample) -> dict[str, Any]:
     return {"cache": verdict.to_json(None)} if sample.status == "ok" else {"cache": None}
 
 
-def _summary(plan: DecodePlan, measurements: list[Measured], phase: Run) -> dict[str, Any]:
+def _summary(plan: DecodePlan, phase: Run) -> dict[str, Any]:
     figures = phase.samples
     return {
-        "runs": len(measurements),
+        "runs": len(figures),
         "ok": phase.ok,
         "failed": phase.failed,
         "prompt_name": plan.name,

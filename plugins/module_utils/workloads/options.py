@@ -13,6 +13,7 @@ COMMON_OPTIONS: dict[str, dict[str, Any]] = {
     "results_path": {"type": "path"},
     "request_timeout_s": {"type": "float"},
     "stall_time_limit_s": {"type": "float"},
+    "time_limit_s": {"type": "float"},
     "extra_body": {"type": "dict", "default": {}},
     "context": {"type": "dict", "default": {}},
     # Names of places, not keys: hiding them would hide them wherever they occur in a result.

@@ -34,9 +34,9 @@ RESERVED_BODY = {
 class Common:
     """Options that all measuring modules share.
 
-    ``request_timeout_s`` and ``stall_time_limit_s`` are None when there is no limit (the default: a cold
-    million-token prefill is silent for half an hour). ``active_model_bytes`` is what one decode step must read;
-    with ``memory_bandwidth_bytes_s`` it bounds a rate that can be true.
+    The three limits are None when there is none (the default: a cold million-token prefill is silent for half an
+    hour). ``active_model_bytes`` is what one decode step must read; with ``memory_bandwidth_bytes_s`` it bounds a
+    rate that can be true.
     """
 
     endpoint: str
@@ -44,6 +44,7 @@ class Common:
     results_path: str | None
     request_timeout_s: float | None
     stall_time_limit_s: float | None
+    time_limit_s: float | None
     extra_body: dict[str, Any]
     context: dict[str, Any]
     api_key_file: str | None
@@ -71,6 +72,7 @@ class Common:
             stall_time_limit_s=fields.optional_positive(
                 "stall_time_limit_s", options.get("stall_time_limit_s"), "seconds"
             ),
+            time_limit_s=fields.optional_positive("time_limit_s", options.get("time_limit_s"), "seconds"),
             extra_body=extra,
             context=fields.mapping("context", options.get("context")),
             api_key_file=options.get("api_key_file"),

@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..client import ChatRequest, Endpoint, Sample, run_batch
+from ..client import ChatRequest, Endpoint, Loop, Sample, run_batch
 from ..engine.metrics import Exposition, delta
+from ..errors import SpikeError
 from ..results import progress as progress_files
 from ..results import store
 from ..results.document import Document, for_return, plan_sha256, status_of
@@ -24,6 +29,7 @@ from .server import Server
 # The engine books a request a moment after its last byte; it gets this long to do so.
 SETTLE_S = 2.0
 _SETTLE_STEP_S = 0.05
+_LOOK_S = 1.0
 
 
 @dataclass
@@ -82,9 +88,13 @@ class Run:
         self._done = self._tokens = self._failed_requests = 0
         self.plan_json = plan_json(self.plan, self.common)
         self.notes += self.server.notes
+        self.stop_reason: str | None = None
+        self._began = time.monotonic()
+        self._handler: Any = None
+        self._children: list[int] = []
         path = self.common.results_path
         if path is not None:
-            self.notes += store.prepare(path)
+            self.notes += _claim(path)
         self._begun_ns, self._begun_utc = self.clocks.now()
         self._windowed = False
         base = {
@@ -105,10 +115,83 @@ class Run:
 
     def __enter__(self) -> Run:
         self.companion.start()
+        if threading.current_thread() is threading.main_thread():
+            # Told to go away, a measurement keeps what it has. The companion was forked before this and is not touched.
+            self._handler = signal.signal(signal.SIGTERM, self._terminated)
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGTERM, self._handler)
         self.companion.stop()
+
+    # --- stopping and going on -------------------------------------------------------------------------------------
+
+    def _terminated(self, *_: object) -> None:
+        self.stop_reason = self.stop_reason or "told to stop (SIGTERM)"
+
+    def stopping(self) -> bool:
+        """Has it been told to stop, or is its time over? Nothing new is begun then."""
+        limit = self.common.time_limit_s
+        if self.stop_reason is None and limit is not None and time.monotonic() - self._began >= limit:
+            self.stop_reason = f"stopped at time_limit_s = {limit:g}"
+        return self.stop_reason is not None
+
+    def guard(self, loop: Loop) -> None:
+        """Make a loop of the caller's end when this phase is to stop."""
+
+        def look() -> None:
+            if self.stopping():
+                loop.stop(self.stop_reason or "stopped")
+            loop.call_later(_LOOK_S, look, hold=False)
+
+        loop.call_later(_LOOK_S, look, hold=False)
+
+    def earlier(self) -> dict[str, Any] | None:
+        """What an interrupted run of the same plan finished on the same boot of the engine, else None.
+
+        A part of another plan or boot is set aside. What is returned is taken over: checks, witnesses, window start.
+        """
+        path = self.common.results_path
+        if path is None:
+            return None
+        partial = progress_files.partial_path(path)
+        found = store.read(partial)
+        if found.kind == "absent":
+            return None
+        document = found.document
+        same = document is not None and (
+            document["plan_sha256"] == plan_sha256(self.phase, self.plan_json)
+            and document["context"] == self.common.context
+            and bool(self.common.context.get("boot_id"))
+            and document["model_served"] == self.server.model_served
+        )
+        if document is None or not same:
+            why = "it is of another plan or boot" if document is not None else found.why
+            self.notes.append(f"an unfinished part was set aside as {store.set_aside(path, 'earlier', partial)}: {why}")
+            return None
+        self._windowed = True
+        self._begun_ns = document["window"]["start_monotonic_ns"]
+        self._begun_utc = document["window"]["start_utc"]
+        self.checks = list(document["checks"])
+        self.disagreements = list(document["witnesses"]["disagreements"])
+        self.engine_metrics = document["witnesses"]["engine_metrics"]
+        ended = document["window"]["end_utc"]
+        self.notes.append(f"resumed: this part was measured until {ended}, was interrupted, and was not measured again")
+        return document
+
+    def take_over(self, samples: Sequence[Mapping[str, Any]]) -> None:
+        """Samples of an earlier part, in their JSON form."""
+        for sample in samples:
+            self.samples.append(dict(sample))
+            self._done += 1
+            self._tokens += sample["completion_tokens"] or 0
+            if sample["status"] == "ok":
+                self.ok += 1
+            else:
+                self.failed += 1
+                self._failed_requests += 1
+                self.errors.append(f"{sample['label']}: {sample['error_kind']}: {sample['error']}")
 
     # --- sending ---------------------------------------------------------------------------------------------------
 
@@ -126,6 +209,7 @@ class Run:
         cpu = time.process_time()
         samples = do()
         cpu = time.process_time() - cpu
+        self._reap()
         after, deltas = self._settled(before, sum(sample.status == "ok" for sample in samples))
         return Measured(label, samples, before, after, deltas, cpu)
 
@@ -137,6 +221,7 @@ class Run:
             request_timeout_s=self.common.request_timeout_s,
             arrivals_s=None if arrivals_s is None else list(arrivals_s),
             on_progress=self.progressing(),
+            should_stop=self.stopping,
             stall=self.stall(),
         )
 
@@ -204,7 +289,7 @@ class Run:
         good = [sample for sample in measured.samples if sample.status == "ok" and sample.completion_tokens]
         text = "\n".join(sample.reasoning + sample.text for sample in good)
         usage = sum(sample.completion_tokens or 0 for sample in good)
-        count = self.server.count_text(text) if text.strip() else None
+        count = self._count_text(text) if text.strip() else None
         if count is not None and abs(count - usage) > 0.2 * usage:
             doubt = f"the texts are {count} tokens long, usage says {usage}: degenerate output?"
             self.checks.append(
@@ -223,11 +308,20 @@ class Run:
         out: dict[int, int] = {}
         for sample in samples:
             if sample.status == "ok" and sample.completion_tokens and not sample.tool_calls:
-                count = self.server.count_text(sample.reasoning + sample.text) if sample.reasoning + sample.text else 0
+                text = sample.reasoning + sample.text
+                count = self._count_text(text) if text else 0
                 if count is None:
                     break
                 out[id(sample)] = count
         return out
+
+    def _count_text(self, text: str) -> int | None:
+        try:
+            return self.server.count_text(text)
+        except SpikeError as exc:
+            # What was measured must not be lost because it could not be checked.
+            self.notes.append(f"the texts were not counted again: {exc}")
+            return None
 
     # --- the document ----------------------------------------------------------------------------------------------
 
@@ -248,7 +342,7 @@ class Run:
             model_served=self.server.model_served,
             max_model_len=self.server.max_model_len,
             window=Window(self._begun_ns, self._begun_utc, ended_ns, ended_utc),
-            status=status or status_of(self.ok, self.failed),
+            status=status or self._status(),
             reason=reason or self._reason(),
             summary=summary,
             workload=self.workload,
@@ -259,7 +353,14 @@ class Run:
             notes=notes,
         ).to_json()
 
+    def _status(self) -> str:
+        if self.stop_reason is not None:
+            return "partial" if self.ok else "failed"
+        return status_of(self.ok, self.failed)
+
     def _reason(self) -> str | None:
+        if self.stop_reason is not None:
+            return f"{self.stop_reason}; {self.ok} requests were whole by then, {self.failed} failed or were cut"
         if not self.failed:
             return None
         more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
@@ -271,6 +372,25 @@ class Run:
         if path is not None:
             document = self.document(summary, "partial", "not finished: this is what was measured so far")
             store.write_atomic(progress_files.partial_path(path), store.encode(document))
+
+    def apart(self, action: Callable[[], None]) -> None:
+        """Do in a forked process, which sees what is known now, what would hold up the loop here (a synced write)."""
+        if self.common.results_path is None:
+            return
+        pid = os.fork()
+        if pid == 0:
+            try:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                action()
+            finally:
+                os._exit(0)
+        self._children.append(pid)
+
+    def _reap(self) -> None:
+        for pid in self._children:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+        self._children = []
 
     def finish(
         self, summary: Mapping[str, Any], returned: Mapping[str, Any] | None = None, reason: str | None = None
@@ -291,6 +411,18 @@ class Run:
             "results_sha256": digest,
             "result": for_return(document),
         }
+
+
+def _claim(path: str) -> list[str]:
+    """Make room at ``path``, unless a measurement is at work there."""
+    seen = progress_files.inspect(path)
+    if seen["state"] == "running":
+        running = seen["progress"]
+        raise SpikeError(
+            f"results_path: a measurement ({running.get('name')}, pid {running.get('pid')}) is at work on {path} since "
+            f"{running.get('started_utc')}. Watch it with lobes.spike.measurement_info, or end it first."
+        )
+    return store.prepare(path)
 
 
 def planned(

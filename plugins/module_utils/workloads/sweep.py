@@ -20,6 +20,8 @@ from .server import CHAT_PATH, Server, chat_body
 from .stats import interval95, knee
 
 RESULT_NAME = "sweep"
+Sender = Callable[[int, Sequence[ChatRequest]], list[Sample]]
+"""(number of the repeat, requests) -> their samples."""
 GOODPUT_RULE = (
     "a request is good when it did not fail, its ttft_s is within goodput_ttft_s and its mean time per output token "
     "after the first event is within goodput_token_s (each only where given)"
@@ -47,33 +49,35 @@ def run(plan: SweepPlan, common: Common, clocks: Clocks | None = None, salt: str
     levels: list[dict[str, Any]] = []
     rates: list[dict[str, Any]] = []
     with Run("sweep", RESULT_NAME, plan, common, server, total, "requests", clocks or Clocks()) as phase:
+        earlier = phase.earlier()
+        if earlier is not None:
+            # Only whole levels are kept on disk; the salt goes on, so that no prompt is sent twice.
+            phase.take_over(earlier["samples"])
+            levels, rates = list(earlier["summary"]["levels"]), list(earlier["summary"].get("rates", []))
+            salt = earlier["workload"]["salt"]
         phase.workload = {"salt": salt, "shared_prefix": plan.shared_prefix is not None}
-        for level in plan.concurrency:
+        for level in plan.concurrency[len(levels) :]:
+            if phase.stopping():
+                break
             phase.companion.update(stage=f"{level} at once")
             count = plan.requests_per_level or level
-            repeats = [
-                _measure(phase, plan, salt, f"n{level}-r{repeat}", count, partial(_closed, phase, level))
-                for repeat in range(1, plan.repeats + 1)
-            ]
+            repeats = _repeat(phase, plan, salt, f"n{level}", count, partial(_closed, phase, level))
             levels.append({"concurrency": level, **_row(plan, repeats)})
             phase.save_partial(_summary(plan, levels, rates))
-        for rate in plan.arrival_rates:
+        for rate in plan.arrival_rates[len(rates) :]:
+            if phase.stopping():
+                break
             phase.companion.update(stage=f"{rate:g} arrivals per second")
             count = plan.requests_per_level or 1
-            repeats = [
-                _measure(
-                    phase, plan, salt, f"rate{rate:g}-r{repeat}", count,
-                    partial(_open, phase, arrivals(plan.seed, rate, repeat, count)),
-                )
-                for repeat in range(1, plan.repeats + 1)
-            ]  # fmt: skip
+            starts = partial(arrivals, plan.seed, rate, count)
+            repeats = _repeat(phase, plan, salt, f"rate{rate:g}", count, partial(_open, phase, starts))
             rates.append({"rate_per_s": rate, **_row(plan, repeats)})
             phase.save_partial(_summary(plan, levels, rates))
         _note_cache(plan, phase)
         return phase.finish(_summary(plan, levels, rates))
 
 
-def arrivals(seed: int, rate: float, repeat: int, count: int) -> list[float]:
+def arrivals(seed: int, rate: float, count: int, repeat: int) -> list[float]:
     """Start times in seconds of ``count`` requests that arrive at random (exponential gaps) at ``rate`` per second."""
     source = text.rng("arrivals", seed, rate, repeat)
     out, now = [], 0.0
@@ -100,6 +104,16 @@ def _body(plan: SweepPlan, common: Common, server: Server, messages: Sequence[Ma
     )
 
 
+def _repeat(phase: Run, plan: SweepPlan, salt: str, label: str, count: int, sender: Sender) -> list[Measured]:
+    """Measure one step as often as planned, or until the phase is to stop."""
+    repeats: list[Measured] = []
+    for repeat in range(1, plan.repeats + 1):
+        if repeats and phase.stopping():
+            break
+        repeats.append(_measure(phase, plan, salt, f"{label}-r{repeat}", count, partial(sender, repeat)))
+    return repeats
+
+
 def _measure(
     phase: Run,
     plan: SweepPlan,
@@ -123,7 +137,7 @@ def _measure(
     return measured
 
 
-def _closed(phase: Run, level: int, requests: Sequence[ChatRequest]) -> list[Sample]:
+def _closed(phase: Run, level: int, _: int, requests: Sequence[ChatRequest]) -> list[Sample]:
     """``level`` requests at once; where there are more, each finished one is followed by the next on its connection."""
     if len(requests) == level:
         return phase.batch(requests)
@@ -131,6 +145,7 @@ def _closed(phase: Run, level: int, requests: Sequence[ChatRequest]) -> list[Sam
     samples: dict[int, Sample] = {}
     waiting = iter(range(level, len(requests)))
     with Loop(phase.server.endpoint, phase.common.request_timeout_s, phase.stall()) as loop:
+        phase.guard(loop)
         connections = [loop.connect() for _ in range(level)]
 
         def follow(worker: int, number: int) -> Callable[[Sample], None]:
@@ -143,7 +158,7 @@ def _closed(phase: Run, level: int, requests: Sequence[ChatRequest]) -> list[Sam
                         "failed": sum(kept.status != "ok" for kept in samples.values()),
                     }
                 )
-                following = next(waiting, None)
+                following = None if phase.stopping() else next(waiting, None)
                 if following is not None:
                     loop.submit(connections[worker], requests[following], follow(worker, following))
 
@@ -154,11 +169,13 @@ def _closed(phase: Run, level: int, requests: Sequence[ChatRequest]) -> list[Sam
         for exchange in first:
             loop.start(exchange)
         loop.run()
-    return [samples[number] for number in range(len(requests))]
+    return [samples[number] for number in sorted(samples)]
 
 
-def _open(phase: Run, at: Sequence[float], requests: Sequence[ChatRequest]) -> list[Sample]:
-    return phase.batch(requests, at)
+def _open(
+    phase: Run, starts: Callable[[int], list[float]], repeat: int, requests: Sequence[ChatRequest]
+) -> list[Sample]:
+    return phase.batch(requests, starts(repeat))
 
 
 def _row(plan: SweepPlan, repeats: Sequence[Measured]) -> dict[str, Any]:
