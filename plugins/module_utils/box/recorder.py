@@ -28,7 +28,9 @@ from typing import Any
 SCHEMA = "lobes.spike/recorder/1"
 # A step of the UTC clock against the monotonic one between two samples; slewing stays far below.
 CLOCK_STEP_NS = 200_000_000
-RESTART_WAITS_S = (1, 2, 5, 10, 30)
+RESTART_WAITS_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+# A source is silent when nothing came for three intervals, and for this long.
+SILENCE_S = 10.0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -351,7 +353,7 @@ class Recorder:
         milliseconds = str(max(1, round(interval_s * 1000)))
         self.tool: Tool | None = None
         if any(os.access(f"{folder_}/tegrastats", os.X_OK) for folder_ in PATH.split(":")):
-            self.tool = Tool(["tegrastats", "--interval", milliseconds], max(3 * interval_s, 10.0))
+            self.tool = Tool(["tegrastats", "--interval", milliseconds], max(3 * interval_s, SILENCE_S))
             self.lines = Log(f"{folder}/tegrastats.log")
         self.kernel: KernelLog | None = None
         self.kernel_refusal: str | None = None
