@@ -331,7 +331,7 @@ class Run:
         """The document as of now."""
         ended_ns, ended_utc = self.clocks.now()
         notes = list(dict.fromkeys([*self.notes, *checks.failed_checks(self.checks)]))
-        notes += [f"witnesses differ: {entry['label']}: {entry['text']}" for entry in self.disagreements]
+        notes += witnesses.in_words(self.disagreements)
         return Document(
             phase=self.phase,
             name=self.name,

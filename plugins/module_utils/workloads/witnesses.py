@@ -78,6 +78,24 @@ def counters(samples: Sequence[Sample], deltas: Mapping[str, Any] | None, label:
     return out
 
 
+def in_words(found: Sequence[Disagreement]) -> list[str]:
+    """One sentence for each figure and pair of witnesses: how often they differ, and where most."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Disagreement]] = {}
+    for entry in found:
+        groups.setdefault((entry["what"], tuple(entry["witnesses"])), []).append(entry)
+    out = []
+    for (what, _), entries in groups.items():
+        worst = max(entries, key=_size)
+        often = "" if len(entries) == 1 else f" in {len(entries)} places, most in"
+        out.append(f"witnesses differ on {what}{often or ' in'} {worst['label']}: {worst['text']}")
+    return out
+
+
+def _size(entry: Disagreement) -> float:
+    one, other = entry["values"]
+    return abs(one - other) if one is not None and other is not None else math.inf
+
+
 def _from_upload(sample: Sample) -> float | None:
     return None if sample.ttft_s is None else sample.ttft_s - (sample.upload_s or 0.0)
 

@@ -237,3 +237,17 @@ def test_true_is_not_the_number_one() -> None:
     made = agent.Script(1, "t", (agent.File("a", "", 1, 0.5),))
     recall = agent.judge_finish(sample(tool_calls=[call("finish", '{"early": true, "middle": 1, "late": 1}')]), made)[1]
     assert [fact["passed"] for fact in recall.values()] == [False, True, True]
+
+
+def test_many_differences_are_one_sentence_each_kind() -> None:
+    late = [sample(label=f"s{i}", ttft_s=0.1 + i / 100) for i in range(5)]
+    for one in late:
+        one.engine_metrics = {"time_to_first_token_ms": 90.0}
+    found = [entry for one in late for entry in witnesses.per_request(one)]
+    found += witnesses.counters([sample()], moved(prompt_tokens=9.0), "run-1")
+    words = witnesses.in_words(found)
+    assert len(found) == 6
+    assert len(words) == 2
+    assert words[0].startswith("witnesses differ on ttft_s in 5 places, most in s4: ")
+    assert words[1].startswith("witnesses differ on prompt_tokens in run-1: ")
+    assert witnesses.in_words([]) == []
