@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import errno
 import gc
 import heapq
 import itertools
@@ -129,9 +128,11 @@ class Loop:
         connection = Connection(self._addresses, self.endpoint.host, self._tls, self._clock())
         self._connecting += 1
         if self._unresolved is not None:
-            self._open_failed(connection, OSError(errno.EHOSTUNREACH, self._unresolved))
+            self._open_failed(connection, "connect_failed", self._unresolved)
         else:
             self._begin(connection)
+        if self._timeout_s is not None:
+            self.call_later(self._timeout_s, lambda: self._opening_too_long(connection), hold=False)
         return connection
 
     def prepare(self, connection: Connection | None, request: ChatRequest, on_done: OnDone) -> Exchange:
@@ -149,8 +150,6 @@ class Loop:
     def start(self, exchange: Exchange) -> None:
         """Send a prepared request: at once on an open connection, else as soon as it opens."""
         self._active.add(exchange)
-        if self._timeout_s is not None:
-            self.call_later(self._timeout_s, lambda: self._out_of_time(exchange), hold=False)
         connection = exchange.connection
         gone = connection.ended or (connection.opened_ns is not None and not connection.ready)
         if gone or connection.draining is not None:
@@ -203,7 +202,6 @@ class Loop:
 
     def turn(self, wait: bool = True) -> None:
         """One turn: read and stamp what there is; parse when there is nothing to read; run what is due."""
-        clock = self._clock
         connections = self._connections
         unparsed = self._unparsed
         happened = self._epoll.poll(0 if unparsed or not wait else self._until_timer())
@@ -212,18 +210,7 @@ class Loop:
             if connection is None:
                 continue
             if mask == _READ and connection.ready:
-                try:
-                    data = connection.read()
-                except BlockingIOError:
-                    continue
-                except OSError as exc:
-                    self._ended(connection, exc)
-                    continue
-                if data:
-                    unparsed.append((connection, clock(), data))
-                    self._unparsed_bytes += len(data)
-                else:
-                    self._ended(connection, data)
+                self._read(connection)
             else:
                 self._other(connection, mask)
         if unparsed:
@@ -233,6 +220,21 @@ class Loop:
                 self._parse(max(PARSE_AT_ONCE, len(unparsed) - MAX_UNPARSED))
         if self._timers:
             self._run_timers()
+
+    def _read(self, connection: Connection) -> None:
+        """Take what has arrived and stamp it; the parsing can wait, the time cannot."""
+        try:
+            data = connection.read()
+        except BlockingIOError:
+            return
+        except OSError as exc:
+            self._ended(connection, exc)
+            return
+        if not data:
+            self._ended(connection, data)
+            return
+        self._unparsed.append((connection, self._clock(), data))
+        self._unparsed_bytes += len(data)
 
     def _parse(self, most: int) -> None:
         """Parse what was read earliest, ``most`` reads of it."""
@@ -251,10 +253,10 @@ class Loop:
                 continue
             exchange.active_ns = t_ns
             if not data or isinstance(data, OSError):
-                cause = (
-                    f"broke ({printable(data.strerror or str(data))})" if isinstance(data, OSError) else "was closed"
-                )
-                settled = exchange.reply.eof(t_ns - exchange.t0_ns, f"the connection {cause}")
+                how = "was closed"
+                if isinstance(data, OSError):
+                    how = f"broke ({printable(data.strerror or str(data))})"
+                settled = exchange.reply.eof(t_ns - exchange.t0_ns, f"the connection {how}")
             else:
                 settled = exchange.reply.feed(t_ns - exchange.t0_ns, data)
             if settled:
@@ -270,19 +272,7 @@ class Loop:
             self._advance(connection)
             return
         if mask != _WRITE:  # reading tells the end from an error, and takes what came before either
-            try:
-                data = connection.read()
-            except BlockingIOError:
-                pass
-            except OSError as exc:
-                self._ended(connection, exc)
-                return
-            else:
-                if not data:
-                    self._ended(connection, data)
-                    return
-                self._unparsed.append((connection, self._clock(), data))
-                self._unparsed_bytes += len(data)
+            self._read(connection)
         if mask & _WRITE and connection.exchange is not None and connection.exchange.left is not None:
             self._send_more(connection.exchange)
 
@@ -310,18 +300,14 @@ class Loop:
             self._holds -= hold
             action()
 
+    def _opening_too_long(self, connection: Connection) -> None:
+        if connection.opened_ns is None and connection.failure is None:
+            self._close(connection)
+            self._open_failed(connection, "timeout", f"not open within {self._timeout_s:g} s")
+
     def _out_of_time(self, exchange: Exchange) -> None:
         self._parse_all()
-        if exchange not in self._active or self._timeout_s is None:
-            return
-        if exchange.t0_ns is None:
-            self._settle_failed(exchange, "timeout", f"no connection within {self._timeout_s:g} s")
-            return
-        left_s = self._timeout_s - (self._clock() - exchange.t0_ns) / NS
-        if left_s > 0:
-            self.call_later(left_s, lambda: self._out_of_time(exchange), hold=False)
-        else:
-            self._settle_failed(exchange, "timeout", f"not finished within request_timeout_s = {self._timeout_s:g} s")
+        self._settle_failed(exchange, "timeout", f"not finished within request_timeout_s = {self._timeout_s:g} s")
 
     def _watch(self, exchange: Exchange) -> None:
         """Ask the stall hook when the stream has been quiet for its time; look again when it could be."""
@@ -351,7 +337,7 @@ class Loop:
             except OSError as exc:
                 if connection.has_untried:
                     continue
-                self._open_failed(connection, exc)
+                self._open_failed(connection, *_why(exc))
                 return
             self._connections[connection.fd] = connection
             self._epoll.register(connection.fd, _WRITE)
@@ -365,7 +351,7 @@ class Loop:
             if connection.has_untried:
                 self._begin(connection)
             else:
-                self._open_failed(connection, exc)
+                self._open_failed(connection, *_why(exc))
             return
         if wanted:
             self._epoll.modify(connection.fd, _READ if wanted == "r" else _WRITE)
@@ -380,10 +366,8 @@ class Loop:
         if exchange is not None and exchange in self._active:
             self._send_first(exchange)
 
-    def _open_failed(self, connection: Connection, exc: OSError) -> None:
+    def _open_failed(self, connection: Connection, kind: str, cause: str) -> None:
         self._connecting -= 1
-        kind = "connect_refused" if isinstance(exc, ConnectionRefusedError) else "connect_failed"
-        cause = str(exc) if isinstance(exc, ssl.SSLError) else exc.strerror or str(exc)
         connection.failure = kind, f"cannot connect to {self.endpoint.url}: {printable(cause)}"
         exchange = connection.exchange
         if exchange is not None and exchange in self._active:
@@ -407,6 +391,8 @@ class Loop:
         self._send_more(exchange)
         if exchange.due_ns is not None:
             sample.late_s = (t0_ns - exchange.due_ns) / NS
+        if self._timeout_s is not None:
+            self.call_later(self._timeout_s, lambda: self._out_of_time(exchange), hold=False)
         if self._stall is not None:
             self.call_later(self._stall.quiet_s, lambda: self._watch(exchange), hold=False)
 
@@ -466,6 +452,12 @@ class Loop:
         elif exchange.left is not None or not exchange.reply.reusable:
             self._close(connection)
         exchange.on_done(exchange.sample)
+
+
+def _why(exc: OSError) -> tuple[str, str]:
+    """(error kind, cause) of a connection that could not be opened."""
+    kind = "connect_refused" if isinstance(exc, ConnectionRefusedError) else "connect_failed"
+    return kind, str(exc) if isinstance(exc, ssl.SSLError) else exc.strerror or str(exc)
 
 
 @contextlib.contextmanager
