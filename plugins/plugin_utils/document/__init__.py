@@ -10,7 +10,7 @@ a template or for markup.
 from __future__ import annotations
 
 from ..evidence import Evidence
-from . import expected, findings, heat, ranking, tables, transcript
+from . import data, expected, findings, heat, ranking, report, tables, transcript
 from .figures import extract, probes
 from .model import Document
 from .transcript import Stopped
@@ -18,6 +18,9 @@ from .transcript import Stopped
 TRANSCRIPT_NAME = "transcript.txt"
 PARTIAL_NAME = "transcript.partial.txt"
 COMPARISON_NAME = "comparison.md"
+REPORT_NAME = "report.html"
+JSON_NAME = "results.json"
+CSV_NAME = "results.csv"
 
 
 def build(evidence: Evidence, partial: bool = False) -> Document:
@@ -56,6 +59,9 @@ def render(evidence: Evidence) -> dict[str, str]:
     return {
         TRANSCRIPT_NAME: transcript.write(document),
         COMPARISON_NAME: comparison(document),
+        REPORT_NAME: report.write(document),
+        JSON_NAME: data.results_json(document),
+        CSV_NAME: data.results_csv(document),
     }
 
 

@@ -44,10 +44,10 @@ def write(document: Document, stopped: Stopped | None = None) -> str:
         "",
         *_banner("RUN-BY-RUN RECORD"),
         "",
-        *_setting(document),
+        *setting_lines(document),
         *arm_sections(document),
-        *_lane(document),
-        *heat.section(document),
+        *lane_lines(document),
+        *heat_lines(document),
         *_list("Incidents", document.incidents, "None was recorded."),
         *_list("False alarms, judged", document.false_alarms, "None was recorded."),
         *_list("Corrections", document.corrections, "None: every sample was what it was meant to be."),
@@ -269,7 +269,7 @@ def _arm_verdicts(document: Document) -> list[str]:
     return ["# Verdict per arm:", *lines, "#"] if lines else []
 
 
-def _setting(document: Document) -> list[str]:
+def setting_lines(document: Document) -> list[str]:
     """Engine and model as they were found, before any arm."""
     evidence = document.evidence
     lines = ["## Engine", ""]
@@ -360,7 +360,13 @@ def _plain(found: Any) -> str:
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
-def _lane(document: Document) -> list[str]:
+def heat_lines(document: Document) -> list[str]:
+    """Heat and power over the spike."""
+    return heat.section(document)
+
+
+def lane_lines(document: Document) -> list[str]:
+    """How the worker lane was left, and the command that starts it again."""
     lane = document.evidence.lane
     lines = ["## Worker lane", ""]
     if not lane:
