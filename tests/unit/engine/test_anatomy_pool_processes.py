@@ -88,6 +88,14 @@ def test_the_real_pool() -> None:
     assert read_pool(None) is None
 
 
+def test_a_rounded_capacity_gives_no_context_length() -> None:
+    text = 'vllm:cache_config_info{kv_cache_size_tokens="20431534",kv_cache_max_concurrency="19.49"} 1'
+    pool = read_pool(parse(text))
+    assert pool is not None
+    assert pool["tokens"] == 20431534
+    assert pool["max_model_len"] is None
+
+
 def stat_line(pid: int, name: str, parent: int, ticks: int = 0) -> str:
     fields = ["S", str(parent), *["0"] * 7, "3", "4", str(ticks), "0", "0", "0", *["0"] * 6, "100", *["0"] * 20]
     return f"{pid} ({name}) {' '.join(fields)}\n"

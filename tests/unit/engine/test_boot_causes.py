@@ -58,6 +58,20 @@ def test_an_unknown_exception_is_named_and_not_its_wrapper() -> None:
     assert (cause.kind, cause.text) == ("unknown", "SomeLibraryError: flux capacitor missing")
 
 
+def test_an_unknown_exception_does_not_hide_a_kill() -> None:
+    text = samples.traceback("EngineCore", 182, "21:52:30", "FooError: on the way down")
+    assert failure(text, exit_code=137).kind == "killed"
+    assert failure(text, exit_code=1).text == "FooError: on the way down"
+
+
+def test_the_last_exception_of_the_first_process_counts() -> None:
+    text = samples.traceback(
+        "Worker", 9, "21:52:29", "AError: first", "", "During handling of the above", "BError: raised"
+    )
+    text += samples.traceback("APIServer", 1, "21:52:31", "CError: what the server made of it")
+    assert failure(text).text == "BError: raised"
+
+
 def test_a_message_that_begins_on_the_next_line() -> None:
     text = samples.traceback(
         "APIServer", 25, "21:50:40", "    raise RuntimeError('''", "RuntimeError: ", "",

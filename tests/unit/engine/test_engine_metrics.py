@@ -81,6 +81,15 @@ def test_a_restarted_engine_gives_no_delta() -> None:
     assert metrics.delta(before, again)["restarted"] is True
 
 
+def test_a_counter_that_fell_gained_nothing_known() -> None:
+    before, after = metrics.parse("vllm:num_preemptions_total 5"), metrics.parse("vllm:num_preemptions_total 2")
+    assert metrics.counter_delta(before, after, "preemptions") is None
+    assert metrics.counter_delta(after, before, "preemptions") == 3
+    histogram = metrics.parse("vllm:request_queue_time_seconds_sum 4\nvllm:request_queue_time_seconds_count 2")
+    assert metrics.histogram_delta(histogram, histogram, "queue_s") == (0, 0)
+    assert metrics.histogram_delta(metrics.parse(""), histogram, "queue_s") is None
+
+
 def test_labels_with_escapes_exemplars_timestamps_and_rubbish() -> None:
     exposition = metrics.parse(
         'a{x="q\\"}\\\\ \\n,y"} 1 1700000000\r\nb 2 # {trace="1"} 0.5 9\nc{x="cut\nd 1_000\ne \u0661\n<i>\nf +Inf\n}{'
