@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from .faults import listing
-from .server import main
+from .process import main
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]

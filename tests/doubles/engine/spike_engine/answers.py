@@ -15,22 +15,25 @@ from .faults import Faults
 from .tokens import content_text
 
 SECRET = re.compile(r"\b[A-Z]{3,12}-\d{4}\b")
-PATH = re.compile(r"[\w.~-]*(?:/[\w.@-]+)+\.\w{1,5}|\b[\w-]+\.(?:py|c|h|go|rs|js|ts|md|txt|java|cpp|toml|yaml|yml|json)\b")
+PATH = re.compile(
+    r"[\w.~-]*(?:/[\w.@-]+)+\.\w{1,5}|\b[\w-]+\.(?:py|c|h|go|rs|js|ts|md|txt|java|cpp|toml|yaml|yml|json)\b"
+)
 NUMBER = re.compile(r"\d+")
 FACT = re.compile(r"retry[ _]budget[^\n]{0,120}?(\d+)", re.IGNORECASE)
 
-PROSE = (
+_PROSE = (
     "The harbour woke slowly under a grey sky while the first boats came home with little to show for the night . "
     "An old keeper climbed the stairs of the light and counted each step as he had done for thirty years . "
     "He thought of the letters in the drawer and of the storm that had taken the pier and half of the village road . "
-    "Below him the water moved like something that had not yet decided what it wanted to be . "
-).split(" ")
-CODE = (
+    "Below him the water moved like something that had not yet decided what it wanted to be ."
+)
+_CODE = (
     "def merge ( left , right ) :\n    result = [ ]\n    while left and right :\n"
     "        result . append ( left . pop ( 0 ) if left [ 0 ] <= right [ 0 ] else right . pop ( 0 ) )\n"
     "    return result + left + right\n\n"
-).split(" ")
-THOUGHTS = "The user asks something simple so I will work it out step by step and then check the result once more".split(" ")
+)
+_THOUGHTS = "The user asks something simple so I will work it out step by step and then check the result once more"
+PROSE, CODE, THOUGHTS = _PROSE.split(" "), _CODE.split(" "), _THOUGHTS.split(" ")
 
 
 @dataclass
@@ -56,13 +59,15 @@ def _natural_length(text: str, limit: int) -> int:
 
 
 def _find_parameter(schema: dict[str, Any], *names: str) -> str | None:
-    properties = list((schema.get("properties") or {}))
+    properties = list(schema.get("properties") or {})
     return next((p for n in names for p in properties if n in p.lower()), None)
 
 
 def _weather(text: str, schema: dict[str, Any]) -> dict[str, Any]:
     place = re.search(r"\b(?:in|for|at)\s+([A-Z][\w'-]+(?:\s+[A-Z][\w'-]+)*)", text)
-    arguments: dict[str, Any] = {_find_parameter(schema, "city", "location", "place") or "city": place.group(1) if place else "Tel Aviv"}
+    arguments: dict[str, Any] = {
+        _find_parameter(schema, "city", "location", "place") or "city": place.group(1) if place else "Tel Aviv"
+    }
     unit = _find_parameter(schema, "unit")
     if unit:
         known = [str(v) for v in schema["properties"][unit].get("enum", [])] or ["c", "f"]
@@ -108,6 +113,7 @@ def _finish(request: str, schema: dict[str, Any], facts: list[tuple[str, str]]) 
     asked = _asked_facts(request, facts)
     properties: dict[str, Any] = schema.get("properties") or {"summary": {"type": "string"}}
     slots = iter(asked)
+    by_path = dict(facts)
     arguments: dict[str, Any] = {}
     for name, kind in properties.items():
         if kind.get("type") == "array":
@@ -119,8 +125,9 @@ def _finish(request: str, schema: dict[str, Any], facts: list[tuple[str, str]]) 
         elif len(properties) == 1:
             arguments[name] = ", ".join(value for _, value in asked)
         else:
-            _, value = next(slots, ("", "0"))
-            arguments[name] = _as_type(value, kind)
+            named = re.search(rf"(\S+) as {re.escape(name)}\b", request)
+            value = by_path.get(named.group(1)) if named else next(slots, ("", "0"))[1]
+            arguments[name] = _as_type(value or "0", kind)
     return arguments
 
 
@@ -128,7 +135,9 @@ def _schema(tools: dict[str, Any], name: str) -> dict[str, Any]:
     return tools[name].get("parameters") or {}
 
 
-def _tool_call(messages: list[dict[str, Any]], tools: dict[str, Any], request: str) -> tuple[str, dict[str, Any]] | None:
+def _tool_call(
+    messages: list[dict[str, Any]], tools: dict[str, Any], request: str
+) -> tuple[str, dict[str, Any]] | None:
     if "get_weather" in tools and re.search("weather|temperature|forecast", request, re.IGNORECASE):
         return "get_weather", _weather(request, _schema(tools, "get_weather"))
     facts = _facts(messages)
@@ -146,7 +155,9 @@ def _short_answer(request: str, prompt: str, wrong: set[str]) -> str | None:
     ask = request[-2000:]  # the question of a million-token prompt stands at its end
     secrets = SECRET.findall(prompt)
     if secrets and re.search("secret|code|pass", ask, re.IGNORECASE):
-        return "AZURE-0000" if "needle" in wrong else secrets[-1] if len(set(secrets)) == 1 else _planted(prompt, secrets)
+        return (
+            "AZURE-0000" if "needle" in wrong else secrets[-1] if len(set(secrets)) == 1 else _planted(prompt, secrets)
+        )
     sum_of = re.search(r"(\d+)\s*(?:\+|plus)\s*(\d+)", ask)
     if sum_of:
         return str(int(sum_of.group(1)) + int(sum_of.group(2)) + ("known_answer" in wrong))
@@ -161,8 +172,9 @@ def _planted(prompt: str, secrets: list[str]) -> str:
     return near.group(1) if near else secrets[0]
 
 
-def compose(body: dict[str, Any], prompt: str, thinking: bool, limit: int, wrong: set[str], faults: Faults,
-            request_number: int) -> Reply:
+def compose(
+    body: dict[str, Any], prompt: str, thinking: bool, limit: int, wrong: set[str], faults: Faults, request_number: int
+) -> Reply:
     """The reply to a chat request, at most limit tokens long before forcing."""
 
     def on(name: str) -> bool:

@@ -18,13 +18,17 @@ SMALL_GIB = 1.4  # weights and all of an embedding or reranking model
 DERIVED_MAX_LEN = 1048576
 # (kv dtype, speculation, max_model_len): GiB available and pool tokens, as the seed's four boots printed them.
 SEED_POOLS = {
-    ("fp8", False, 128000): (60.21, 18346666), ("fp8", False, 1048576): (59.44, 20431534),
-    ("fp8", True, 1048576): (56.27, 17911473), ("bfloat16", False, 1048576): (60.01, 10392269),
+    ("fp8", False, 128000): (60.21, 18346666),
+    ("fp8", False, 1048576): (59.44, 20431534),
+    ("fp8", True, 1048576): (56.27, 17911473),
+    ("bfloat16", False, 1048576): (60.01, 10392269),
 }
 # The same boots' seconds: warm-up to KV pool, KV pool to 'init engine took', torch.compile, and that line's figure.
 SEED_TIMES = {
-    ("fp8", False, 128000): (51.0, 142.0, 14.36, 301.61), ("fp8", False, 1048576): (51.0, 314.0, 14.82, 473.29),
-    ("fp8", True, 1048576): (74.0, 127.0, 45.01, 309.09), ("bfloat16", False, 1048576): (118.0, 194.0, 14.45, 419.93),
+    ("fp8", False, 128000): (51.0, 142.0, 14.36, 301.61),
+    ("fp8", False, 1048576): (51.0, 314.0, 14.82, 473.29),
+    ("fp8", True, 1048576): (74.0, 127.0, 45.01, 309.09),
+    ("bfloat16", False, 1048576): (118.0, 194.0, 14.45, 419.93),
 }
 
 
@@ -76,5 +80,19 @@ def resolve(s: argparse.Namespace) -> Arm:
     if key in SEED_POOLS and utilization == 0.7:
         available, pool = SEED_POOLS[key]
     times = SEED_TIMES.get(key) or SEED_TIMES[(family, bool(method) and family == "fp8", DERIVED_MAX_LEN)]
-    return Arm(s.served_model_name or s.model, s.model, max_len, asked, kv, utilization, method, spec.get("model"), k,
-               544 if s.mamba_cache_mode == "align" else 16, round(available, 2), pool, need, *times)
+    return Arm(
+        s.served_model_name or s.model,
+        s.model,
+        max_len,
+        asked,
+        kv,
+        utilization,
+        method,
+        spec.get("model"),
+        k,
+        544 if s.mamba_cache_mode == "align" else 16,
+        round(available, 2),
+        pool,
+        need,
+        *times,
+    )

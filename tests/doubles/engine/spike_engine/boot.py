@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from . import checkpoint
+from . import checkpoint, texts
 from .arm import CONSUMED_GIB, TOTAL_GIB, WEIGHTS_GIB, Arm
 from .bootlog import API, CORE, Death, Line, deaths, script
 from .console import Console
@@ -20,7 +20,10 @@ from .faults import Faults
 from .host import Host
 from .truth import Truth
 
-FRAMES = {CORE: ["v1/engine/core.py", "v1/worker/gpu_worker.py"], API: ["entrypoints/cli/serve.py", "v1/engine/utils.py"]}
+FRAMES = {
+    CORE: ["v1/engine/core.py", "v1/worker/gpu_worker.py"],
+    API: ["entrypoints/cli/serve.py", "v1/engine/utils.py"],
+}
 MEMORY_AT = {"core": 0.5, "device": 1.5, "loaded": WEIGHTS_GIB, "mamba": WEIGHTS_GIB + 1.5, "profiled": CONSUMED_GIB}
 
 
@@ -35,8 +38,16 @@ class BootEnd(Exception):
 class Boot:
     """One boot of one arm. speedup divides the real box's seconds."""
 
-    def __init__(self, settings: argparse.Namespace, arm: Arm, faults: Faults, console: Console, host: Host, truth: Truth,
-                 speedup: float) -> None:
+    def __init__(
+        self,
+        settings: argparse.Namespace,
+        arm: Arm,
+        faults: Faults,
+        console: Console,
+        host: Host,
+        truth: Truth,
+        speedup: float,
+    ) -> None:
         self.settings, self.arm, self.faults = settings, arm, faults
         self.console, self.host, self.truth, self.speedup = console, host, truth, speedup
 
@@ -45,9 +56,17 @@ class Boot:
         compiled, plan = self._caches()
         death = self._foretold()
         seen = set()
-        lines = script(self.settings, self.arm, self.faults, warm_caches=compiled, startup_plan=plan,
-                       logo=not os.environ.get("VLLM_DISABLE_LOG_LOGO"), dev_mode=os.environ.get("VLLM_SERVER_DEV_MODE") == "1",
-                       port=port, api_pid=os.getpid())
+        lines = script(
+            self.settings,
+            self.arm,
+            self.faults,
+            warm_caches=compiled,
+            startup_plan=plan,
+            logo=not os.environ.get("VLLM_DISABLE_LOG_LOGO"),
+            dev_mode=os.environ.get("VLLM_SERVER_DEV_MODE") == "1",
+            port=port,
+            api_pid=os.getpid(),
+        )
         start = time.monotonic()
         played = 0.0
         for line in lines:
@@ -69,7 +88,9 @@ class Boot:
     def _note(self, stage: str) -> None:
         if stage:
             self.truth.note("boot", stage=stage)
-            gib = MEMORY_AT.get(stage, self.arm.utilization * TOTAL_GIB if stage in ("pool", "warmup", "ready") else None)
+            gib = MEMORY_AT.get(
+                stage, self.arm.utilization * TOTAL_GIB if stage in ("pool", "warmup", "ready") else None
+            )
             if gib is not None:
                 self.host.report(stage=f"boot:{stage}", gib=gib, busy=0.4, running=0)
 
@@ -79,9 +100,7 @@ class Boot:
         if switched:
             return switched
         if self.arm.max_len > 1048576:
-            return Death("config", API, (
-                f"ValueError: User-specified max_model_len ({self.arm.max_len}) is greater than the derived max_model_len "
-                "(max_position_embeddings=1048576 or model_max_length=None in model's config.json)."))
+            return Death("config", API, texts.beyond_derived(self.arm.max_len))
         return None
 
     def _found_now(self, stage: str) -> Death | None:
@@ -107,10 +126,7 @@ class Boot:
         offline = os.environ.get("HF_HUB_OFFLINE") == "1" or os.environ.get("TRANSFORMERS_OFFLINE") == "1"
         for model in filter(None, (self.arm.model, self.arm.spec_model)):
             if offline and not checkpoint.snapshot(model, self.settings.revision if model == self.arm.model else None):
-                return Death("core", API, (
-                    "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot folder for the "
-                    f"specified revision on the local disk ({model}) and outgoing traffic has been disabled. To enable repo look-ups and "
-                    "downloads online, pass 'local_files_only=False' as input."))
+                return Death("core", API, texts.not_cached(model))
         return None
 
     async def _die(self, death: Death) -> None:
@@ -121,8 +137,7 @@ class Boot:
             if death.error:
                 self.console.traceback(CORE, "core.py:1374", "EngineCore failed to start.", FRAMES[CORE], death.error)
                 self.console.bare_traceback(CORE, FRAMES[CORE], death.error)
-            wrapper = f"RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {death.proc_status}"
-            self.console.bare_traceback(API, FRAMES[API], wrapper)
+            self.console.bare_traceback(API, FRAMES[API], texts.wrapper(death.proc_status))
         else:
             self.console.bare_traceback(API, FRAMES[API], death.error)
         raise BootEnd(death.code)
@@ -163,7 +178,9 @@ class Boot:
         return os.path.join(root, name)
 
     def _caches(self) -> tuple[bool, bool]:
-        plan = os.environ.get("VLLM_ENABLE_STARTUP_PLAN") == "1" and os.path.exists(self._marker("startup_plan/plan.json"))
+        plan = os.environ.get("VLLM_ENABLE_STARTUP_PLAN") == "1" and os.path.exists(
+            self._marker("startup_plan/plan.json")
+        )
         return os.path.exists(self._marker("torch_compile_cache/2f1cbe60ad")), plan
 
     def _keep_caches(self) -> None:

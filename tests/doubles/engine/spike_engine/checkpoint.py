@@ -59,4 +59,4 @@ def whole(path: str) -> bool:
     if len(header) < length:
         return False
     ends = [t["data_offsets"][1] for name, t in json.loads(header).items() if name != "__metadata__"]
-    return os.path.getsize(path) == 8 + length + max(ends, default=0)
+    return bool(os.path.getsize(path) == 8 + length + max(ends, default=0))

@@ -11,7 +11,18 @@ import re
 import sys
 from typing import Any, NoReturn
 
-TOOL_PARSERS = ("deepseek_v3", "glm45", "hermes", "llama3_json", "mistral", "openai", "pythonic", "qwen3_coder", "qwen3_xml", "step3")
+TOOL_PARSERS = (
+    "deepseek_v3",
+    "glm45",
+    "hermes",
+    "llama3_json",
+    "mistral",
+    "openai",
+    "pythonic",
+    "qwen3_coder",
+    "qwen3_xml",
+    "step3",
+)
 REASONING_PARSERS = ("deepseek_r1", "glm45", "nemotron_v3", "olmo3", "qwen3", "step3")
 SUFFIXES = {"k": 1000, "m": 10**6, "g": 10**9, "K": 1024, "M": 2**20, "G": 2**30}
 
@@ -38,32 +49,88 @@ def build() -> Parser:
     p = Parser(prog="vllm serve", usage="vllm serve [model_tag] [options]", add_help=True, allow_abbrev=False)
     p.add_argument("model_tag", nargs="?")
     value: dict[str, Any] = {
-        "model": str, "host": str, "port": int, "api-key": str, "served-model-name": str, "revision": str,
-        "tokenizer": str, "tokenizer-mode": str, "tokenizer-revision": str, "code-revision": str, "hf-overrides": str,
-        "download-dir": str, "dtype": str, "seed": int, "max-model-len": size, "gpu-memory-utilization": float,
-        "kv-cache-memory": size, "kv-cache-memory-bytes": size, "max-num-batched-tokens": size, "max-num-seqs": int,
-        "block-size": int, "swap-space": float, "quantization": str, "load-format": str, "attention-backend": str,
-        "moe-backend": str, "mamba-ssu-algorithm": str, "mamba-cache-philox-rounds": int, "chat-template": str,
-        "generation-config": str, "tensor-parallel-size": int, "pipeline-parallel-size": int, "data-parallel-size": int,
-        "uvicorn-log-level": str, "stream-interval": int, "sse-keep-alive-interval": float, "shutdown-timeout": float,
-        "prefix-cache-retention-interval": int, "compilation-config": str, "speculative-config": str, "scheduling-policy": str,
-        "safetensors-load-strategy": str, "max-logprobs": int, "root-path": str, "distributed-executor-backend": str,
-        "cpu-offload-gb": float, "limit-mm-per-prompt": str, "default-chat-template-kwargs": str, "tool-call-parser": str,
+        "model": str,
+        "host": str,
+        "port": int,
+        "api-key": str,
+        "served-model-name": str,
+        "revision": str,
+        "tokenizer": str,
+        "tokenizer-mode": str,
+        "tokenizer-revision": str,
+        "code-revision": str,
+        "hf-overrides": str,
+        "download-dir": str,
+        "dtype": str,
+        "seed": int,
+        "max-model-len": size,
+        "gpu-memory-utilization": float,
+        "kv-cache-memory": size,
+        "kv-cache-memory-bytes": size,
+        "max-num-batched-tokens": size,
+        "max-num-seqs": int,
+        "block-size": int,
+        "swap-space": float,
+        "quantization": str,
+        "load-format": str,
+        "attention-backend": str,
+        "moe-backend": str,
+        "mamba-ssu-algorithm": str,
+        "mamba-cache-philox-rounds": int,
+        "chat-template": str,
+        "generation-config": str,
+        "tensor-parallel-size": int,
+        "pipeline-parallel-size": int,
+        "data-parallel-size": int,
+        "uvicorn-log-level": str,
+        "stream-interval": int,
+        "sse-keep-alive-interval": float,
+        "shutdown-timeout": float,
+        "prefix-cache-retention-interval": int,
+        "compilation-config": str,
+        "speculative-config": str,
+        "scheduling-policy": str,
+        "safetensors-load-strategy": str,
+        "max-logprobs": int,
+        "root-path": str,
+        "distributed-executor-backend": str,
+        "cpu-offload-gb": float,
+        "limit-mm-per-prompt": str,
+        "default-chat-template-kwargs": str,
+        "tool-call-parser": str,
         "reasoning-parser": str,
     }
     choice = {
         "kv-cache-dtype": ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "nvfp4"),
-        "mamba-backend": ("triton", "flashinfer", "cpu"), "mamba-cache-mode": ("all", "align", "none"),
-        "mamba-ssm-cache-dtype": ("auto", "float32", "float16", "bfloat16"), "mamba-cache-dtype": ("auto", "float32", "float16"),
+        "mamba-backend": ("triton", "flashinfer", "cpu"),
+        "mamba-cache-mode": ("all", "align", "none"),
+        "mamba-ssm-cache-dtype": ("auto", "float32", "float16", "bfloat16"),
+        "mamba-cache-dtype": ("auto", "float32", "float16"),
         "per-request-spec-decode-metrics": ("none", "summary", "detailed"),
     }
     flag = (
-        "enable-prefix-caching", "no-enable-prefix-caching", "enable-chunked-prefill", "enable-mamba-cache-stochastic-rounding",
-        "enable-auto-tool-choice", "trust-remote-code", "enforce-eager", "enable-prompt-tokens-details",
-        "enable-per-request-metrics", "enable-server-load-tracking", "disable-log-stats", "disable-log-requests",
-        "enable-log-requests", "no-enable-log-requests", "disable-uvicorn-access-log", "enable-request-id-headers",
-        "enable-logging-iteration-details", "enable-tokenizer-info-endpoint", "async-scheduling", "kv-cache-metrics",
-        "enable-sleep-mode", "language-model-only",
+        "enable-prefix-caching",
+        "no-enable-prefix-caching",
+        "enable-chunked-prefill",
+        "enable-mamba-cache-stochastic-rounding",
+        "enable-auto-tool-choice",
+        "trust-remote-code",
+        "enforce-eager",
+        "enable-prompt-tokens-details",
+        "enable-per-request-metrics",
+        "enable-server-load-tracking",
+        "disable-log-stats",
+        "disable-log-requests",
+        "enable-log-requests",
+        "no-enable-log-requests",
+        "disable-uvicorn-access-log",
+        "enable-request-id-headers",
+        "enable-logging-iteration-details",
+        "enable-tokenizer-info-endpoint",
+        "async-scheduling",
+        "kv-cache-metrics",
+        "enable-sleep-mode",
+        "language-model-only",
     )
     for name, kind in value.items():
         p.add_argument(f"--{name}", type=kind)
@@ -117,7 +184,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
             try:
                 setattr(settings, name, json.loads(text))
             except ValueError:
-                parser.error(f"argument --{name.replace('_', '-')}: Value {text} cannot be converted to <function loads>.")
+                parser.error(
+                    f"argument --{name.replace('_', '-')}: Value {text} cannot be converted to <function loads>."
+                )
     given = parser.parse_args(normalise(argv))
     settings.given = {k: v for k, v in vars(given).items() if v not in (None, False)}
     return settings

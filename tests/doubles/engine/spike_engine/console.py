@@ -47,7 +47,11 @@ class Console:
             stamp, place, level = self.stamp(), f"[{name}:{number}]", line.level
             if self.faults.on("log-ansi"):
                 colour = {"INFO": 32, "WARNING": 33, "ERROR": 31}[level]
-                level, stamp, place = f"\x1b[{colour}m{level}\x1b[0m", f"\x1b[90m{stamp}\x1b[0m", f"\x1b[90m{place}\x1b[0m"
+                level, stamp, place = (
+                    f"\x1b[{colour}m{level}\x1b[0m",
+                    f"\x1b[90m{stamp}\x1b[0m",
+                    f"\x1b[90m{place}\x1b[0m",
+                )
             body = f"{level} {stamp} {place} {row}"
         if line.process == RAW or (self.faults.on("log-new") and not line.source):
             return body
@@ -64,7 +68,10 @@ class Console:
         """A logged exception: head and traceback, each line a record."""
         rows = [head, "Traceback (most recent call last):"]
         for frame in frames:
-            rows += [f'  File "/usr/local/lib/python3.12/dist-packages/vllm/{frame}", line 100, in run', "    self.step()"]
+            rows += [
+                f'  File "/usr/local/lib/python3.12/dist-packages/vllm/{frame}", line 100, in run',
+                "    self.step()",
+            ]
         for row in (*rows, *error.split("\n")):
             self.put(Line(0, process, row + "\r", where, "ERROR"))
 
@@ -72,7 +79,14 @@ class Console:
         """A traceback that Python itself prints on standard error."""
         self.put(Line(0, process, "Traceback (most recent call last):", stderr=True))
         for frame in frames:
-            self.put(Line(0, process, f'  File "/usr/local/lib/python3.12/dist-packages/vllm/{frame}", line 100, in run', stderr=True))
+            self.put(
+                Line(
+                    0,
+                    process,
+                    f'  File "/usr/local/lib/python3.12/dist-packages/vllm/{frame}", line 100, in run',
+                    stderr=True,
+                )
+            )
             self.put(Line(0, process, "    self.start()", stderr=True))
         for row in error.split("\n"):
             self.put(Line(0, process, row, stderr=True))

@@ -91,8 +91,20 @@ class Job:
 class Core:
     """The engine. prefill_speedup and decode_speedup divide the real box's seconds."""
 
-    def __init__(self, arm: Arm, perf: Perf, metrics: Metrics, faults: Faults, host: Host, truth: Truth, budget: int,
-                 max_seqs: int, prefill_speedup: float, decode_speedup: float, caching: bool) -> None:
+    def __init__(
+        self,
+        arm: Arm,
+        perf: Perf,
+        metrics: Metrics,
+        faults: Faults,
+        host: Host,
+        truth: Truth,
+        budget: int,
+        max_seqs: int,
+        prefill_speedup: float,
+        decode_speedup: float,
+        caching: bool,
+    ) -> None:
         self.arm, self.perf, self.metrics, self.faults, self.host, self.truth = arm, perf, metrics, faults, host, truth
         self.budget, self.max_seqs, self.caching = budget, max_seqs, caching
         self.prefill_speedup, self.decode_speedup = prefill_speedup, decode_speedup
@@ -124,8 +136,13 @@ class Core:
         self.metrics.kv_usage = 0.0 if flat else min(used / max(self.arm.pool_tokens, 1), 1.0)
         prefilling = any(j.computed < j.prompt for j in self.running)
         busy = 0.0 if not self.running else 1.0 if prefilling else 0.6 + 0.3 * min(len(self.running) / 32, 1)
-        self.host.report(stage="serving", gib=self.arm.utilization * TOTAL_GIB, busy=0.0 if self.frozen else busy,
-                         running=len(self.running), prefill=prefilling)
+        self.host.report(
+            stage="serving",
+            gib=self.arm.utilization * TOTAL_GIB,
+            busy=0.0 if self.frozen else busy,
+            running=len(self.running),
+            prefill=prefilling,
+        )
 
     def _drop_gone(self) -> None:
         for job in [j for j in (*self.running, *self.waiting) if j.gone()]:
@@ -243,7 +260,9 @@ class Core:
         return tokens
 
     def _count_drafts(self, job: Job, drafted: int, accepted: int) -> None:
-        for name, amount in zip(("num_drafts", "num_draft_tokens", "num_accepted_tokens"), (1, drafted, accepted), strict=True):
+        for name, amount in zip(
+            ("num_drafts", "num_draft_tokens", "num_accepted_tokens"), (1, drafted, accepted), strict=True
+        ):
             self.metrics.add(f"spec_decode_{name}", amount)
         for i in range(accepted):
             self.metrics.accepted_at[i] += 1

@@ -36,7 +36,11 @@ class Host:
     def report(self, **state: Any) -> None:
         """State for the box: stage, gib (memory held), busy (0..1), running. At most ten times a second."""
         now = time.monotonic()
-        if not self.present or state == self.last or (now - self.last_t < 0.1 and state.get("stage") == self.last.get("stage")):
+        if (
+            not self.present
+            or state == self.last
+            or (now - self.last_t < 0.1 and state.get("stage") == self.last.get("stage"))
+        ):
             return
         self.last, self.last_t = state, now
         text = json.dumps(state)

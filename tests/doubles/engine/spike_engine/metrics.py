@@ -8,11 +8,54 @@ from __future__ import annotations
 import bisect
 import time
 
-TIME = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0,
-        640.0, 2560.0)
+TIME = (
+    0.001,
+    0.005,
+    0.01,
+    0.02,
+    0.04,
+    0.06,
+    0.08,
+    0.1,
+    0.25,
+    0.5,
+    0.75,
+    1.0,
+    2.5,
+    5.0,
+    7.5,
+    10.0,
+    20.0,
+    40.0,
+    80.0,
+    160.0,
+    640.0,
+    2560.0,
+)
 GAP = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0)
-REQUEST = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0,
-           7680.0)
+REQUEST = (
+    0.3,
+    0.5,
+    0.8,
+    1.0,
+    1.5,
+    2.0,
+    2.5,
+    5.0,
+    10.0,
+    15.0,
+    20.0,
+    30.0,
+    40.0,
+    50.0,
+    60.0,
+    120.0,
+    240.0,
+    480.0,
+    960.0,
+    1920.0,
+    7680.0,
+)
 TOKENS = tuple(float(m * 10**e) for e in range(7) for m in (1, 2, 5))
 STEP = tuple(float(2**e) for e in (0, *range(3, 15)))
 
@@ -34,12 +77,20 @@ LABELLED = {
 }
 SPEC = ("spec_decode_num_drafts", "spec_decode_num_draft_tokens", "spec_decode_num_accepted_tokens")
 HISTOGRAMS = {
-    "request_prompt_tokens": TOKENS, "request_generation_tokens": TOKENS, "iteration_tokens_total": STEP,
-    "request_max_num_generation_tokens": TOKENS, "request_params_n": (1.0, 2.0, 5.0, 10.0, 20.0),
-    "request_params_max_tokens": TOKENS, "time_to_first_token_seconds": TIME, "inter_token_latency_seconds": GAP,
-    "request_time_per_output_token_seconds": GAP, "e2e_request_latency_seconds": REQUEST,
-    "request_queue_time_seconds": REQUEST, "request_inference_time_seconds": REQUEST,
-    "request_prefill_time_seconds": REQUEST, "request_decode_time_seconds": REQUEST,
+    "request_prompt_tokens": TOKENS,
+    "request_generation_tokens": TOKENS,
+    "iteration_tokens_total": STEP,
+    "request_max_num_generation_tokens": TOKENS,
+    "request_params_n": (1.0, 2.0, 5.0, 10.0, 20.0),
+    "request_params_max_tokens": TOKENS,
+    "time_to_first_token_seconds": TIME,
+    "inter_token_latency_seconds": GAP,
+    "request_time_per_output_token_seconds": GAP,
+    "e2e_request_latency_seconds": REQUEST,
+    "request_queue_time_seconds": REQUEST,
+    "request_inference_time_seconds": REQUEST,
+    "request_prefill_time_seconds": REQUEST,
+    "request_decode_time_seconds": REQUEST,
     "request_prefill_kv_computed_tokens": TOKENS,
 }
 
@@ -101,15 +152,24 @@ class Metrics:
 
     def render(self, engine_stats: bool) -> str:
         """The exposition; without engine statistics only what the web server counts."""
-        out = ["# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.",
-               "# TYPE process_start_time_seconds gauge", f"process_start_time_seconds {self.created!r}",
-               "# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.",
-               "# TYPE process_cpu_seconds_total counter", f"process_cpu_seconds_total {time.process_time()!r}"]
+        out = [
+            "# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.",
+            "# TYPE process_start_time_seconds gauge",
+            f"process_start_time_seconds {self.created!r}",
+            "# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.",
+            "# TYPE process_cpu_seconds_total counter",
+            f"process_cpu_seconds_total {time.process_time()!r}",
+        ]
         if engine_stats:
             out += self._engine()
-        out += ["# HELP http_requests_total Total number of requests by method, status and handler.",
-                "# TYPE http_requests_total counter"]
-        out += [f'http_requests_total{{handler="{h}",method="{m}",status="{s}"}} {float(n)!r}' for (h, m, s), n in self.http.items()]
+        out += [
+            "# HELP http_requests_total Total number of requests by method, status and handler.",
+            "# TYPE http_requests_total counter",
+        ]
+        out += [
+            f'http_requests_total{{handler="{h}",method="{m}",status="{s}"}} {float(n)!r}'
+            for (h, m, s), n in self.http.items()
+        ]
         return "\n".join(out) + "\n"
 
     def _engine(self) -> list[str]:
@@ -117,21 +177,38 @@ class Metrics:
         if self.spec_k:
             for name in SPEC:
                 out += self._counter(name, name.replace("_", " "), [({}, self.counters[name])])
-            out += self._counter("spec_decode_num_accepted_tokens_per_pos", "Accepted tokens per draft position.",
-                                 [({"position": str(i)}, n) for i, n in enumerate(self.accepted_at)])
-        out += self._gauge("num_requests_running", "Number of requests in model execution batches.", [({}, self.running)])
+            out += self._counter(
+                "spec_decode_num_accepted_tokens_per_pos",
+                "Accepted tokens per draft position.",
+                [({"position": str(i)}, n) for i, n in enumerate(self.accepted_at)],
+            )
+        out += self._gauge(
+            "num_requests_running", "Number of requests in model execution batches.", [({}, self.running)]
+        )
         out += self._gauge("num_requests_waiting", "Number of requests waiting to be processed.", [({}, self.waiting)])
-        out += self._gauge("num_requests_waiting_by_reason", "Number of waiting requests by reason.",
-                           [({"reason": "capacity"}, self.waiting), ({"reason": "deferred"}, 0)])
-        out += self._gauge("engine_sleep_state", "Engine sleep state.",
-                           [({"sleep_state": s}, s == "awake") for s in ("awake", "weights_offloaded", "discard_all")])
+        out += self._gauge(
+            "num_requests_waiting_by_reason",
+            "Number of waiting requests by reason.",
+            [({"reason": "capacity"}, self.waiting), ({"reason": "deferred"}, 0)],
+        )
+        out += self._gauge(
+            "engine_sleep_state",
+            "Engine sleep state.",
+            [({"sleep_state": s}, s == "awake") for s in ("awake", "weights_offloaded", "discard_all")],
+        )
         out += self._gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", [({}, self.kv_usage)])
         for name, text in COUNTERS.items():
             out += self._counter(name, text, [({}, self.counters[name])])
         for name, (label, _) in LABELLED.items():
-            out += self._counter(name, name.replace("_", " "), [({label: k}, v) for k, v in self.labelled[name].items()])
+            out += self._counter(
+                name, name.replace("_", " "), [({label: k}, v) for k, v in self.labelled[name].items()]
+            )
         for name in HISTOGRAMS:
             out += self._histogram(name)
         inner = ",".join(f'{k}="{v}"' for k, v in sorted({"engine": "0", **self.cache_config}.items()))
-        return [*out, "# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig",
-                "# TYPE vllm:cache_config_info gauge", f"vllm:cache_config_info{{{inner}}} 1.0"]
+        return [
+            *out,
+            "# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig",
+            "# TYPE vllm:cache_config_info gauge",
+            f"vllm:cache_config_info{{{inner}}} 1.0",
+        ]

@@ -67,12 +67,27 @@ PROSE_ACCEPTED = 1.95  # mean tokens a step under speculation; 23.5 ms a step gi
 CODE_ACCEPTED = 3.3  # gives its 141 tok/s
 TOOL_ACCEPTED = 6.0  # every draft accepted on tool-call JSON
 
-FP8 = Perf(1.892e-4, 1.3784e-9, 8.0e-6, _depths(1, 79.0, 70.83, 66.66, 33.41),
-           _streams(79.0, 56.68, 40.07, 33.75, 23.49, 17.17, 12.4))
-BF16 = Perf(2.0756e-4, 1.1399e-9, 4.5e-6, _depths(1, 73.86, 61.16, 52.73, 26.82),
-            _streams(73.86, 58.25, 44.08, 32.26, 22.71, 16.70, 12.0))
-DSPARK = Perf(2.201e-4, 1.324e-9, 1.7e-5, _depths(PROSE_ACCEPTED, 83.0, 67.46, 66.07, 45.02),
-              tuple((x, y * PROSE_ACCEPTED) for x, y in _streams(83.0, 48.95, 40.96, 32.40, 21.51, 17.02, 12.2)))
+FP8 = Perf(
+    1.892e-4,
+    1.3784e-9,
+    8.0e-6,
+    _depths(1, 79.0, 70.83, 66.66, 33.41),
+    _streams(79.0, 56.68, 40.07, 33.75, 23.49, 17.17, 12.4),
+)
+BF16 = Perf(
+    2.0756e-4,
+    1.1399e-9,
+    4.5e-6,
+    _depths(1, 73.86, 61.16, 52.73, 26.82),
+    _streams(73.86, 58.25, 44.08, 32.26, 22.71, 16.70, 12.0),
+)
+DSPARK = Perf(
+    2.201e-4,
+    1.324e-9,
+    1.7e-5,
+    _depths(PROSE_ACCEPTED, 83.0, 67.46, 66.07, 45.02),
+    tuple((x, y * PROSE_ACCEPTED) for x, y in _streams(83.0, 48.95, 40.96, 32.40, 21.51, 17.02, 12.2)),
+)
 
 
 def choose(kv_dtype: str, spec_method: str | None, spec_k: int) -> Perf:

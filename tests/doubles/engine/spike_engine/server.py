@@ -1,7 +1,7 @@
 # Copyright (c) 2026 lobes.spike contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The HTTP side: routes, request checks, and the life of the process."""
+"""The HTTP side: routes, request checks, replies, and how the engine dies."""
 
 from __future__ import annotations
 
@@ -9,100 +9,25 @@ import argparse
 import asyncio
 import json
 import os
-import signal
-import socket
-import struct
 import time
 from collections.abc import Callable
 from typing import Any
 
 from . import arm as arms
-from . import cli, perf
+from . import perf, texts
 from .answers import Reply, compose, force
-from .boot import Boot, BootEnd
 from .bootlog import API, CORE, Line
 from .console import Console
 from .core import Core, Job
 from .faults import Faults
-from .host import DIRECTORY, Host
+from .host import Host
+from .http import REASONS, Connection, HttpError
 from .metrics import Metrics
-from .stream import ENGINE_ERROR, FINGERPRINT, Stream, units
+from .stream import FINGERPRINT, Stream, units
 from .tokens import Tokenizer, render
 from .truth import Truth
 
-REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed",
-           500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable"}
 BIG_BODY = 200_000  # bytes; larger prompts are tokenized beside the loop, so that other streams keep flowing
-
-
-class HttpError(Exception):
-    """An answer that is an error object, as vLLM shapes it."""
-
-    def __init__(self, status: int, message: str, kind: str = "BadRequestError", param: str | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.body = {"error": {"message": message, "type": kind, "param": param, "code": status}}
-
-
-class Connection:
-    """One client connection: reads requests, writes answers."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-        peer = writer.get_extra_info("peername") or ("?", 0)
-        self.peer = f"{peer[0]}:{peer[1]}"
-
-    async def request(self) -> tuple[str, str, dict[str, str], bytes] | None:
-        """Method, target, headers (lower case) and body; None when the client is gone."""
-        try:
-            head = await self.reader.readuntil(b"\r\n\r\n")
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-            return None
-        first, *rows = head.decode("latin-1").split("\r\n")
-        parts = first.split(" ")
-        if len(parts) != 3:
-            return None
-        headers = {k.strip().lower(): v.strip() for k, _, v in (row.partition(":") for row in rows if row)}
-        if headers.get("expect", "").lower() == "100-continue":
-            self.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        try:
-            body = await self._body(headers)
-        except (asyncio.IncompleteReadError, ConnectionError, ValueError):
-            return None
-        return parts[0], parts[1], headers, body
-
-    async def _body(self, headers: dict[str, str]) -> bytes:
-        if "chunked" in headers.get("transfer-encoding", "").lower():
-            out = b""
-            while size := int((await self.reader.readline()).split(b";")[0], 16):
-                out += await self.reader.readexactly(size)
-                await self.reader.readline()
-            await self.reader.readline()
-            return out
-        return await self.reader.readexactly(int(headers.get("content-length") or 0))
-
-    def answer(self, status: int, body: bytes, kind: str = "application/json", extra: str = "") -> None:
-        """A whole answer."""
-        head = (f"HTTP/1.1 {status} {REASONS.get(status, 'Error')}\r\nserver: uvicorn\r\ncontent-length: {len(body)}\r\n"
-                f"content-type: {kind}\r\n{extra}\r\n")
-        self.writer.write(head.encode() + body)
-
-    def begin_stream(self) -> None:
-        """The head of an event stream."""
-        self.writer.write(b"HTTP/1.1 200 OK\r\nserver: uvicorn\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
-                          b"transfer-encoding: chunked\r\n\r\n")
-
-    def reset(self) -> None:
-        """Breaks the connection with a RST."""
-        sock = self.writer.get_extra_info("socket")
-        if sock is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.writer.transport.abort()
-
-    @property
-    def gone(self) -> bool:
-        """Whether the client has hung up."""
-        return self.writer.transport.is_closing()
 
 
 class Server:
@@ -122,20 +47,40 @@ class Server:
         self.exit_code = 0
         self.served = "someone-else/another-model" if faults.on("wrong-model") else self.arm.served
         self.metrics = Metrics(self.arm.served, self.arm.spec_k, self._cache_config())
-        self.core = Core(self.arm, perf.choose(self.arm.kv_dtype, self.arm.spec_method, self.arm.spec_k), self.metrics, faults,
-                         self.host, truth, settings.max_num_batched_tokens or 8192, settings.max_num_seqs or 256,
-                         speed["prefill"], speed["decode"], not settings.no_enable_prefix_caching)
+        self.core = Core(
+            self.arm,
+            perf.choose(self.arm.kv_dtype, self.arm.spec_method, self.arm.spec_k),
+            self.metrics,
+            faults,
+            self.host,
+            truth,
+            settings.max_num_batched_tokens or 8192,
+            settings.max_num_seqs or 256,
+            speed["prefill"],
+            speed["decode"],
+            not settings.no_enable_prefix_caching,
+        )
 
     def _cache_config(self) -> dict[str, str]:
         s, a = self.settings, self.arm
         return {
-            "_block_size_resolved": "True", "block_size": str(a.block), "cache_dtype": "fp8" if a.kv_asked == "fp8" else a.kv_dtype,
-            "enable_prefix_caching": str(not s.no_enable_prefix_caching), "gpu_memory_utilization": str(a.utilization),
-            "is_attention_free": "False", "kv_cache_max_concurrency": str(a.concurrency), "kv_cache_size_tokens": str(a.pool_tokens),
-            "kv_cache_memory_bytes": str(int(a.available_gib * 2**30)), "mamba_block_size": str(a.block),
-            "mamba_cache_dtype": "auto", "mamba_cache_mode": s.mamba_cache_mode or "align",
-            "mamba_ssm_cache_dtype": s.mamba_ssm_cache_dtype or "auto", "num_gpu_blocks": str(a.pool_tokens // a.block),
-            "num_gpu_blocks_override": "None", "prefix_caching_hash_algo": "sha256", "sliding_window": "None",
+            "_block_size_resolved": "True",
+            "block_size": str(a.block),
+            "cache_dtype": "fp8" if a.kv_asked == "fp8" else a.kv_dtype,
+            "enable_prefix_caching": str(not s.no_enable_prefix_caching),
+            "gpu_memory_utilization": str(a.utilization),
+            "is_attention_free": "False",
+            "kv_cache_max_concurrency": str(a.concurrency),
+            "kv_cache_size_tokens": str(a.pool_tokens),
+            "kv_cache_memory_bytes": str(int(a.available_gib * 2**30)),
+            "mamba_block_size": str(a.block),
+            "mamba_cache_dtype": "auto",
+            "mamba_cache_mode": s.mamba_cache_mode or "align",
+            "mamba_ssm_cache_dtype": s.mamba_ssm_cache_dtype or "auto",
+            "num_gpu_blocks": str(a.pool_tokens // a.block),
+            "num_gpu_blocks_override": "None",
+            "prefix_caching_hash_algo": "sha256",
+            "sliding_window": "None",
         }
 
     # --- routes ----------------------------------------------------------------------------------------------------
@@ -155,13 +100,18 @@ class Server:
             if not writer.transport.is_closing():
                 writer.close()
 
-    async def _one(self, connection: Connection, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
+    async def _one(
+        self, connection: Connection, method: str, target: str, headers: dict[str, str], body: bytes
+    ) -> None:
         path = target.partition("?")[0]
         status: int | None
         self.load += 1
         try:
-            if self.settings.api_key and path.startswith(("/v1", "/v2", "/inference", "/cohere")) and \
-                    headers.get("authorization") != f"Bearer {self.settings.api_key}":
+            if (
+                self.settings.api_key
+                and path.startswith(("/v1", "/v2", "/inference", "/cohere"))
+                and headers.get("authorization") != f"Bearer {self.settings.api_key}"
+            ):
                 connection.answer(401, b'{"error":"Unauthorized"}')
                 status = 401
             elif method == "POST" and path == "/v1/chat/completions":
@@ -179,7 +129,14 @@ class Server:
             key = (path, method, f"{status // 100}xx")
             self.metrics.http[key] = self.metrics.http.get(key, 0) + 1
             if not self.settings.disable_uvicorn_access_log:
-                self.console.put(Line(0, API, f'INFO:     {connection.peer} - "{method} {target} HTTP/1.1" {status} {REASONS.get(status, "")}'))
+                self.console.put(
+                    Line(
+                        0,
+                        API,
+                        f'INFO:     {connection.peer} - "{method} {target} HTTP/1.1" '
+                        f"{status} {REASONS.get(status, '')}",
+                    )
+                )
 
     async def _other(self, connection: Connection, method: str, path: str, body: bytes) -> int:
         if self.faults.on("health-hang") and path in ("/health", "/metrics"):
@@ -198,7 +155,9 @@ class Server:
             ("GET", "/version"): lambda: {"version": "0.29.0"},
             ("GET", "/v1/models"): self._models,
             ("GET", "/load"): lambda: {"server_load": self.load - 1},
-            ("POST", "/detokenize"): lambda: {"prompt": self.tokenizer.decode(json.loads(body or b"{}").get("tokens") or [])},
+            ("POST", "/detokenize"): lambda: {
+                "prompt": self.tokenizer.decode(json.loads(body or b"{}").get("tokens") or [])
+            },
         }
         if method == "POST" and path == "/tokenize" and not self.faults.on("tokenize-missing"):
             answer: Any = await self._aside(body, lambda: self._tokenize(body))
@@ -220,18 +179,38 @@ class Server:
             faults = Faults(json.loads(body)["faults"])
             self.faults.switches.clear()
             self.faults.switches.update(faults.switches)
-        return {"faults": sorted(self.faults.switches), "chats": self.chats, "cached_blocks": len(self.core.cache.blocks)}
+        return {
+            "faults": sorted(self.faults.switches),
+            "chats": self.chats,
+            "cached_blocks": len(self.core.cache.blocks),
+        }
 
     def _models(self) -> dict[str, Any]:
         length = self.arm.max_len // 2 if self.faults.on("max-len-differs") else self.arm.max_len
-        return {"object": "list", "data": [{
-            "id": self.served, "object": "model", "created": int(self.metrics.created), "owned_by": "vllm", "root": self.arm.model,
-            "parent": None, "max_model_len": length, "permission": [],
-        }]}
+        return {
+            "object": "list",
+            "data": [
+                {
+                    "id": self.served,
+                    "object": "model",
+                    "created": int(self.metrics.created),
+                    "owned_by": "vllm",
+                    "root": self.arm.model,
+                    "parent": None,
+                    "max_model_len": length,
+                    "permission": [],
+                }
+            ],
+        }
 
     def _reset_cache(self) -> dict[str, Any]:
         if self.core.running or self.faults.on("reset-busy"):
-            self.console.record(CORE, "block_pool.py:785", "Failed to reset prefix cache because some blocks (24) are not freed yet", "WARNING")
+            self.console.record(
+                CORE,
+                "block_pool.py:785",
+                "Failed to reset prefix cache because some blocks (24) are not freed yet",
+                "WARNING",
+            )
             return {"success": False}
         self.console.record(API, "api_router.py:39", "Resetting prefix cache...")
         self.core.cache.blocks.clear()
@@ -260,7 +239,9 @@ class Server:
         try:
             parsed = json.loads(body)
         except ValueError:
-            raise HttpError(400, "[{'type': 'json_invalid', 'loc': ('body', 0), 'msg': 'JSON decode error'}]", "Bad Request") from None
+            raise HttpError(
+                400, "[{'type': 'json_invalid', 'loc': ('body', 0), 'msg': 'JSON decode error'}]", "Bad Request"
+            ) from None
         if not isinstance(parsed, dict):
             raise HttpError(400, "Input should be a valid dictionary", "Bad Request")
         return parsed
@@ -282,17 +263,14 @@ class Server:
         if body.get("tools") == []:
             raise HttpError(400, "tools: Value error, `tools` must not be an empty array.", "Bad Request")
         if body.get("stream_options") and not body.get("stream"):
-            raise HttpError(400, "Stream options can only be defined when `stream=True`.", "Bad Request", "stream_options")
+            raise HttpError(
+                400, "Stream options can only be defined when `stream=True`.", "Bad Request", "stream_options"
+            )
         prompt = self._prompt(body)
         ids = self.tokenizer.encode(prompt)
         asked = body.get("max_completion_tokens") or body.get("max_tokens")
         if len(ids) + (asked or 1) > self.arm.max_len:
-            least = "at least " if len(ids) > self.arm.max_len else ""
-            shown = min(len(ids), self.arm.max_len + 1)
-            raise HttpError(400, (
-                f"This model's maximum context length is {self.arm.max_len} tokens. However, you requested {asked or 1} output tokens and "
-                f"your prompt contains {least}{shown} input tokens, for a total of {least}{shown + (asked or 1)} tokens. Please reduce the "
-                "length of the input prompt or the number of requested output tokens."), param="input_tokens")
+            raise HttpError(400, texts.too_long(self.arm.max_len, len(ids), asked or 1), param="input_tokens")
         return body, prompt, ids
 
     def _reply(self, body: dict[str, Any], prompt: str, room: int, number: int) -> tuple[Reply, list[tuple[str, str]]]:
@@ -313,19 +291,23 @@ class Server:
         """Faults that answer a chat request before it begins; the status, or None."""
         f = self.faults
         if f.on("http-503", number):
-            raise HttpError(503, "The server's request queue is full. Please try again later.", "ServiceUnavailableError")
+            raise HttpError(
+                503, "The server's request queue is full. Please try again later.", "ServiceUnavailableError"
+            )
         if f.on("http-500", number):
             raise HttpError(500, "Internal Server Error", "InternalServerError")
         if f.on("html-error", number):
-            connection.answer(502, b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>", "text/html")
+            connection.answer(
+                502, b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>", "text/html"
+            )
             return 502
         if f.on("json-200-error", number):
-            connection.answer(200, json.dumps(HttpError(500, ENGINE_ERROR, "InternalServerError").body).encode())
+            connection.answer(200, json.dumps(HttpError(500, texts.ENGINE_ERROR, "InternalServerError").body).encode())
             return 200
         if f.on("die-exit-0", number) or (f.on("crash-on-request") and number == int(f.number("crash-on-request", 5))):
-            self.die("torch.AcceleratorError: CUDA error: an illegal memory access was encountered")
+            self.die(texts.ILLEGAL_ACCESS)
         if self.core.dead:
-            raise HttpError(500, ENGINE_ERROR, "InternalServerError")
+            raise HttpError(500, texts.ENGINE_ERROR, "InternalServerError")
         return None
 
     async def _chat(self, connection: Connection, raw: bytes) -> int | None:
@@ -343,13 +325,33 @@ class Server:
         if self.faults.on("hang", number):
             self.core.frozen = True
         done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        job = Job(number, ids, str(body.get("cache_salt") or ""), len(said), reply.kind, reply.finish, emit=lambda n, d: None,
-                  max_tokens=body.get("max_tokens") or 0, gone=lambda: connection.gone, t_arrived=arrived)
+        job = Job(
+            number,
+            ids,
+            str(body.get("cache_salt") or ""),
+            len(said),
+            reply.kind,
+            reply.finish,
+            emit=lambda n, d: None,
+            max_tokens=body.get("max_tokens") or 0,
+            gone=lambda: connection.gone,
+            t_arrived=arrived,
+        )
         streaming = bool(body.get("stream"))
-        sink = Stream(job, reply, said, body, self.served, self.faults, self.truth,
-                      connection.writer.write if streaming else lambda data: None, self._figures, self.settings.enable_prompt_tokens_details,
-                      lambda how: done.done() or done.set_result(how),
-                      lambda: self.die("torch.AcceleratorError: CUDA error: an illegal memory access was encountered"))
+        sink = Stream(
+            job,
+            reply,
+            said,
+            body,
+            self.served,
+            self.faults,
+            self.truth,
+            connection.writer.write if streaming else lambda data: None,
+            self._figures,
+            self.settings.enable_prompt_tokens_details,
+            lambda how: None if done.done() else done.set_result(how),
+            lambda: self.die(texts.ILLEGAL_ACCESS),
+        )
         job.emit = sink.emit
         self.streams.add(sink)
         if streaming:
@@ -398,16 +400,30 @@ class Server:
 
     def _whole(self, connection: Connection, sink: Stream, how: str) -> int:
         if how == "error":
-            raise HttpError(500, ENGINE_ERROR, "InternalServerError")
+            raise HttpError(500, texts.ENGINE_ERROR, "InternalServerError")
         reply, job = sink.reply, sink.job
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(reply.content) or None,
-                                   "reasoning": "".join(reply.reasoning) or None, "tool_calls": []}
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": "".join(reply.content) or None,
+            "reasoning": "".join(reply.reasoning) or None,
+            "tool_calls": [],
+        }
         if reply.call:
-            message["tool_calls"] = [{"id": f"chatcmpl-tool-{sink.id[-12:]}", "type": "function",
-                                      "function": {"name": reply.call[0], "arguments": reply.call[1]}}]
+            message["tool_calls"] = [
+                {
+                    "id": f"chatcmpl-tool-{sink.id[-12:]}",
+                    "type": "function",
+                    "function": {"name": reply.call[0], "arguments": reply.call[1]},
+                }
+            ]
         answer: dict[str, Any] = {
-            "id": sink.id, "object": "chat.completion", "created": sink.created, "model": self.served,
-            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish, "stop_reason": None}],
+            "id": sink.id,
+            "object": "chat.completion",
+            "created": sink.created,
+            "model": self.served,
+            "choices": [
+                {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish, "stop_reason": None}
+            ],
             "system_fingerprint": FINGERPRINT,
         }
         if not sink.on("no-usage"):
@@ -426,10 +442,24 @@ class Server:
             return
         self.core.dead = error
         self.truth.note("death", error=error)
-        self.console.traceback(CORE, "core.py:1402", "EngineCore encountered a fatal error.", ["v1/engine/core.py", "v1/worker/gpu/model_runner.py"], error)
+        self.console.traceback(
+            CORE,
+            "core.py:1402",
+            "EngineCore encountered a fatal error.",
+            ["v1/engine/core.py", "v1/worker/gpu/model_runner.py"],
+            error,
+        )
         self.console.record(CORE, "dump_input.py:72", "Dumping input data for V1 LLM engine (v0.29.0)", "ERROR")
-        self.console.record(API, "core_client.py:710", "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup", "ERROR")
-        self.console.traceback(API, "async_llm.py:810", "AsyncLLM output_handler failed.", ["v1/engine/async_llm.py"], f"vllm.v1.engine.exceptions.EngineDeadError: {ENGINE_ERROR}")
+        self.console.record(
+            API, "core_client.py:710", "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup", "ERROR"
+        )
+        self.console.traceback(
+            API,
+            "async_llm.py:810",
+            "AsyncLLM output_handler failed.",
+            ["v1/engine/async_llm.py"],
+            f"vllm.v1.engine.exceptions.EngineDeadError: {texts.ENGINE_ERROR}",
+        )
         for stream in list(self.streams):
             self.console.record(API, "async_llm.py:640", f"Request {stream.id} failed (engine dead).")
             stream.fail()
@@ -438,7 +468,9 @@ class Server:
     def terminate(self) -> None:
         """SIGTERM: a clean stop, in-flight requests aborted."""
         self.console.record(API, "launcher.py:130", "[shutdown] API server: shutdown triggered")
-        self.console.record(API, "launcher.py:142", "[shutdown] API server: stopping engine client mode=abort timeout=0s")
+        self.console.record(
+            API, "launcher.py:142", "[shutdown] API server: stopping engine client mode=abort timeout=0s"
+        )
         self.console.record(CORE, "core.py:1190", "[shutdown] EngineCore: trigger received signal=SIGTERM")
         self.console.put(Line(0, API, "INFO:     Shutting down", stderr=True))
         self.console.put(Line(0, API, "INFO:     Waiting for application shutdown.", stderr=True))
@@ -456,121 +488,11 @@ class Server:
             if not (idle and was_idle) and not (self.settings.disable_log_stats or self.faults.on("no-log-stats")):
                 queried = sum(q for q, _ in core.hits)
                 rate = 100 * sum(h for _, h in core.hits) / queried if queried else 0.0
-                self.console.record(API, "loggers.py:310", (
-                    f"Engine 000: Avg prompt throughput: {window['prompt'] / interval:.1f} tokens/s, Avg generation throughput: "
-                    f"{window['generated'] / interval:.1f} tokens/s, Running: {len(core.running)} reqs, Waiting: {len(core.waiting)} reqs, "
-                    f"GPU KV cache usage: {self.metrics.kv_usage * 100:.1f}%, Prefix cache hit rate: {rate:.1f}%"))
+                text = texts.stats(window, interval, len(core.running), len(core.waiting), self.metrics.kv_usage, rate)
+                self.console.record(API, "loggers.py:310", text)
                 if window["drafts"]:
-                    each = ", ".join(f"{n / window['drafts']:.3f}" for n in core.window_positions)
-                    self.console.record(API, "metrics.py:120", (
-                        f"SpecDecoding metrics: Mean acceptance length: {1 + window['accepted'] / window['drafts']:.2f}, Accepted throughput: "
-                        f"{window['accepted'] / interval:.2f} tokens/s, Drafted throughput: {window['drafted'] / interval:.2f} tokens/s, "
-                        f"Accepted: {window['accepted']:.0f} tokens, Drafted: {window['drafted']:.0f} tokens, Per-position acceptance rate: {each}, "
-                        f"Avg Draft acceptance rate: {100 * window['accepted'] / window['drafted']:.1f}%"))
+                    self.console.record(
+                        API, "metrics.py:120", texts.speculation(window, interval, core.window_positions)
+                    )
             was_idle = idle
             core.clear_window()
-
-
-def speeds() -> dict[str, float]:
-    """How much faster than the real box each part runs: SPIKE_SPEEDUP for all, SPIKE_SPEEDUP_BOOT, _PREFILL, _DECODE for one."""
-    defaults = {"boot": 180.0, "prefill": 100.0, "decode": 4.0}
-    common = os.environ.get("SPIKE_SPEEDUP")
-    return {name: float(os.environ.get(f"SPIKE_SPEEDUP_{name.upper()}") or common or value) for name, value in defaults.items()}
-
-
-def _take_faults(argv: list[str]) -> tuple[list[str], Faults]:
-    rest, named = [], [os.environ.get("SPIKE_FAULTS", "")]
-    items = iter(argv)
-    for item in items:
-        if item == "--fault":
-            named.append(next(items, ""))
-        elif item.startswith("--fault="):
-            named.append(item.partition("=")[2])
-        else:
-            rest.append(item)
-    return rest, Faults(",".join(named))
-
-
-async def _reset_early(port: int) -> asyncio.AbstractServer:
-    """Accepts and resets, as docker's proxy does while nothing listens behind it."""
-
-    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        Connection(reader, writer).reset()
-
-    return await asyncio.start_server(refuse, "0.0.0.0", port)
-
-
-async def main(argv: list[str]) -> int:
-    """Boots, serves until stopped, and returns the exit code."""
-    rest, faults = _take_faults(argv)
-    if faults.on("die-at-boot-argument"):
-        rest.append("--mamba-cash-mode")
-    if rest[:1] == ["serve"]:
-        rest = rest[1:]
-    settings = cli.parse(rest)
-    path = os.environ.get("SPIKE_TRUTH")
-    if path is None and os.path.isdir(os.path.join(DIRECTORY, "truth")):
-        path = os.path.join(DIRECTORY, "truth", f"{socket.gethostname()}.jsonl")
-    speed = speeds()
-    server = Server(settings, faults, speed, Truth(path or None))
-    loop = asyncio.get_running_loop()
-    booting = asyncio.ensure_future(_boot_and_serve(server))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.terminate)
-    stopped = asyncio.ensure_future(server.stop.wait())
-    await asyncio.wait([booting, stopped], return_when=asyncio.FIRST_COMPLETED)
-    if booting.done():
-        return booting.result()
-    booting.cancel()
-    await asyncio.sleep(0.05)
-    return server.exit_code
-
-
-async def _boot_and_serve(server: Server) -> int:
-    settings, faults = server.settings, server.faults
-    port = settings.port or 8000
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    early = None
-    problem = _parser_problem(settings)
-    if problem:
-        server.console.bare_traceback(API, ["entrypoints/cli/serve.py", "entrypoints/openai/launcher.py"], problem)
-        return 1
-    if faults.on("reset-before-ready"):
-        early = await _reset_early(port)
-    else:
-        try:
-            listener.bind((settings.host or "0.0.0.0", port))
-        except OSError as error:
-            server.console.bare_traceback(API, ["entrypoints/cli/serve.py", "entrypoints/openai/launcher.py"], f"OSError: [Errno {error.errno}] {error.strerror}")
-            return 1
-    try:
-        await Boot(settings, server.arm, faults, server.console, server.host, server.truth, server.speed["boot"]).run(port)
-    except BootEnd as end:
-        return end.code
-    if early:
-        early.close()
-        listener.bind((settings.host or "0.0.0.0", port))
-    listening = await asyncio.start_server(server.serve, sock=listener, backlog=2048, limit=2**20)
-    server.truth.note("ready", port=port)
-    background = [asyncio.ensure_future(server.core.run()), asyncio.ensure_future(server.stats())]
-    try:
-        await asyncio.wait(background, return_when=asyncio.FIRST_EXCEPTION)
-        for task in background:
-            if task.done():
-                task.result()
-    finally:
-        listening.close()
-        for task in background:
-            task.cancel()
-    return 1
-
-
-def _parser_problem(settings: argparse.Namespace) -> str | None:
-    """The KeyError that a parser name unknown to vLLM ends with."""
-    if settings.tool_call_parser and settings.tool_call_parser not in cli.TOOL_PARSERS:
-        return f"KeyError: 'invalid tool call parser: {settings.tool_call_parser} (chose from {{ {','.join(cli.TOOL_PARSERS)} }})'"
-    if settings.reasoning_parser and settings.reasoning_parser not in cli.REASONING_PARSERS:
-        return f"KeyError: 'invalid reasoning parser: {settings.reasoning_parser} (chose from {{ {','.join(cli.REASONING_PARSERS)} }})'"
-    return None
-

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from . import texts
 from .answers import Reply
 from .core import Job
 from .faults import Faults
@@ -19,7 +20,6 @@ from .tokens import Tokenizer
 from .truth import Truth
 
 FINGERPRINT = "vllm-0.29.0-5d0ab1e7"
-ENGINE_ERROR = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 Unit = tuple[str, str]  # channel (r, c, t or h for hidden) and text
 
 
@@ -39,16 +39,30 @@ def units(reply: Reply, tokenizer: Tokenizer) -> list[Unit]:
 
 
 class Stream:
-    """Sends one reply. write and close belong to the connection; on_done is called once, when nothing more will come."""
+    """Sends one reply. write belongs to the connection; on_done is called once, when nothing more will come."""
 
-    def __init__(self, job: Job, reply: Reply, said: list[Unit], body: dict[str, Any], served: str, faults: Faults, truth: Truth,
-                 write: Callable[[bytes], None], figures: Callable[[Job], dict[str, Any] | None], details: bool,
-                 on_done: Callable[[str], None], die: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        reply: Reply,
+        said: list[Unit],
+        body: dict[str, Any],
+        served: str,
+        faults: Faults,
+        truth: Truth,
+        write: Callable[[bytes], None],
+        figures: Callable[[Job], dict[str, Any] | None],
+        details: bool,
+        on_done: Callable[[str], None],
+        die: Callable[[], None],
+    ) -> None:
         self.job, self.reply, self.said, self.faults, self.truth = job, reply, said, faults, truth
         self.write, self.figures, self.details, self.on_done, self.die = write, figures, details, on_done, die
         options = body.get("stream_options") or {}
         self.usage_last = bool(options.get("include_usage")) and not self.on("no-usage")
-        self.usage_each = self.usage_last and bool(options.get("continuous_usage_stats")) and not self.on("usage-last-only")
+        self.usage_each = (
+            self.usage_last and bool(options.get("continuous_usage_stats")) and not self.on("usage-last-only")
+        )
         self.id = f"chatcmpl-{body.get('request_id') or uuid.uuid4().hex[:16]}"
         self.created = int(time.time())
         self.served = served
@@ -94,8 +108,13 @@ class Stream:
 
     def event(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None, **more: Any) -> None:
         """One event of the stream."""
-        payload: dict[str, Any] = {"id": self.id, "object": "chat.completion.chunk", "created": self.created,
-                                   "model": self.served, "choices": choices}
+        payload: dict[str, Any] = {
+            "id": self.id,
+            "object": "chat.completion.chunk",
+            "created": self.created,
+            "model": self.served,
+            "choices": choices,
+        }
         if usage is not None:
             payload["usage"] = usage
         payload.update(more)
@@ -109,12 +128,19 @@ class Stream:
         factor = 3 if self.on("degenerate") else 1
         count = self.sent * factor
         reasoning = {"reasoning_tokens": self.reasoning_tokens} if self.reply.reasoning else None
-        out: dict[str, Any] = {"prompt_tokens": self.job.prompt, "total_tokens": self.job.prompt + count, "completion_tokens": count,
-                               "completion_tokens_details": reasoning}
+        out: dict[str, Any] = {
+            "prompt_tokens": self.job.prompt,
+            "total_tokens": self.job.prompt + count,
+            "completion_tokens": count,
+            "completion_tokens_details": reasoning,
+        }
         if last:
             known = self.details and not self.on("cache-details-missing")
-            out["prompt_tokens_details"] = {
-                "cached_tokens": self.job.cached, "created_cache_tokens": self.job.prompt - self.job.cached} if known else None
+            out["prompt_tokens_details"] = (
+                {"cached_tokens": self.job.cached, "created_cache_tokens": self.job.prompt - self.job.cached}
+                if known
+                else None
+            )
         return out
 
     # --- reply -----------------------------------------------------------------------------------------------------
@@ -122,8 +148,12 @@ class Stream:
     def begin(self) -> None:
         """The role chunk, which vLLM sends with the engine's first output."""
         self.begun = True
-        self.event([self._choice({"role": "assistant", "content": ""})], self.usage(last=False) if self.usage_each else None,
-                   prompt_token_ids=None, prompt_text=None)
+        self.event(
+            [self._choice({"role": "assistant", "content": ""})],
+            self.usage(last=False) if self.usage_each else None,
+            prompt_token_ids=None,
+            prompt_text=None,
+        )
 
     @staticmethod
     def _choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
@@ -166,14 +196,20 @@ class Stream:
         if self.on("empty-deltas") and self.parity % 2 == 0:
             self.event([self._choice({"content": ""})], self.usage(last=False) if self.usage_each else None)
         if delta or finish or (self.job.total_out == 0 and done):
-            self.event([self._choice(delta or {"content": ""}, finish)], self.usage(last=False) if self.usage_each else None)
+            self.event(
+                [self._choice(delta or {"content": ""}, finish)], self.usage(last=False) if self.usage_each else None
+            )
 
     def _call(self, pieces: list[str]) -> dict[str, Any]:
         if self.named:
             return {"index": 0, "function": {"arguments": "".join(pieces)}}
         self.named = True
-        return {"index": 0, "id": f"chatcmpl-tool-{uuid.uuid4().hex[:16]}", "type": "function",
-                "function": {"name": pieces[0], "arguments": "".join(pieces[1:])}}
+        return {
+            "index": 0,
+            "id": f"chatcmpl-tool-{uuid.uuid4().hex[:16]}",
+            "type": "function",
+            "function": {"name": pieces[0], "arguments": "".join(pieces[1:])},
+        }
 
     def _odd_end(self) -> bool:
         """Plays the faults that break a stream in its middle; True when the reply is over."""
@@ -210,7 +246,7 @@ class Stream:
         """The engine died under this stream: an error event, and then [DONE] all the same."""
         if self.over:
             return
-        error = {"error": {"message": ENGINE_ERROR, "type": "InternalServerError", "param": None, "code": 500}}
+        error = {"error": {"message": texts.ENGINE_ERROR, "type": "InternalServerError", "param": None, "code": 500}}
         self.raw("data: " + json.dumps(error) + "\n\n", last=True)
         self.raw("data: [DONE]\n\n", last=True)
         self.finish("error")
@@ -240,7 +276,16 @@ class Stream:
             return
         self.over = True
         first = self.events[0][0] if self.events else None
-        self.truth.note("stream", request=self.job.number, how=how, prompt=self.job.prompt, cached=self.job.cached, sent=self.sent,
-                        finish=self.reply.finish, arrived_ns=int(self.job.t_arrived * 1e9), first_event_ns=first,
-                        events=[[t - first, n] for t, n in self.events] if first else [])
+        self.truth.note(
+            "stream",
+            request=self.job.number,
+            how=how,
+            prompt=self.job.prompt,
+            cached=self.job.cached,
+            sent=self.sent,
+            finish=self.reply.finish,
+            arrived_ns=int(self.job.t_arrived * 1e9),
+            first_event_ns=first,
+            events=[[t - first, n] for t, n in self.events] if first else [],
+        )
         self.on_done(how)

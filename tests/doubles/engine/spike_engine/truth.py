@@ -19,4 +19,6 @@ class Truth:
     def note(self, kind: str, **fields: Any) -> None:
         """One line: kind, the time in nanoseconds, and the fields."""
         if self.file:
-            self.file.write(json.dumps({"kind": kind, "t_ns": time.monotonic_ns(), **fields}, separators=(",", ":")) + "\n")
+            self.file.write(
+                json.dumps({"kind": kind, "t_ns": time.monotonic_ns(), **fields}, separators=(",", ":")) + "\n"
+            )

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A stand-in that "fetches" tiny snapshots with the real cache layout, so that fetching can be exercised offline.
 
-SPIKE_HUB (comma-separated) makes it fail: ``unreachable``, ``missing-revision``, ``no-space``, ``interrupted`` (half the
-files, then an error), ``truncated`` (one shard cut short), ``missing-file`` (a shard that the index names is not there),
-``slow`` (half a second a file). ``kv-scales`` adds k_scale and v_scale tensors.
+SPIKE_HUB (comma-separated) makes it fail: ``unreachable``, ``missing-revision``, ``no-space``, ``interrupted`` (half
+the files, then an error), ``truncated`` (one shard cut short), ``missing-file`` (a shard that the index names is not
+there), ``slow`` (half a second a file). ``kv-scales`` adds k_scale and v_scale tensors.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ def _store(folder: str, revision: str, name: str, data: bytes) -> None:
     os.symlink(os.path.join("..", "..", "blobs", digest), link)
 
 
-def snapshot_download(repo_id: str, *, revision: str | None = None, cache_dir: str | None = None, local_files_only: bool = False,
-                      **_: Any) -> str:
+def snapshot_download(
+    repo_id: str, *, revision: str | None = None, cache_dir: str | None = None, local_files_only: bool = False, **_: Any
+) -> str:
     """Fetches a snapshot into the cache and returns its folder, as the real function does."""
     troubles = set(os.environ.get("SPIKE_HUB", "").split(","))
     root = cache_dir or _hub()
@@ -62,8 +63,10 @@ def snapshot_download(repo_id: str, *, revision: str | None = None, cache_dir: s
     if local_files_only or os.environ.get("HF_HUB_OFFLINE") == "1":
         if os.path.isdir(snapshot):
             return snapshot
-        raise LocalEntryNotFoundError("Cannot find an appropriate cached snapshot folder for the specified revision on the local disk "
-                                      "and outgoing traffic has been disabled.")
+        raise LocalEntryNotFoundError(
+            "Cannot find an appropriate cached snapshot folder for the specified revision on the local disk "
+            "and outgoing traffic has been disabled."
+        )
     if "unreachable" in troubles:
         raise ConnectionError("HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded")
     if "missing-revision" in troubles:
@@ -84,7 +87,9 @@ def snapshot_download(repo_id: str, *, revision: str | None = None, cache_dir: s
         if "slow" in troubles:
             time.sleep(0.5)
         _store(folder, commit, file, data)
-        sys.stderr.write(f"\rFetching {len(files)} files: {100 * number // len(files):3d}%|{'█' * (10 * number // len(files)):<10}| {number}/{len(files)}")
+        share = number / len(files)
+        bar = f"{share:4.0%}|{'█' * int(10 * share):<10}| {number}/{len(files)}"
+        sys.stderr.write(f"\rFetching {len(files)} files: {bar}")
     sys.stderr.write("\n")
     if revision is None or revision == "main":
         os.makedirs(os.path.join(folder, "refs"), exist_ok=True)

@@ -25,7 +25,9 @@ MTP_REST = 28
 
 def full_revision(model: str, asked: str | None) -> str:
     """The commit that a revision stands for: refs/main is the newest one, a short one is completed."""
-    begin = PINNED.get(model, ("", hashlib.sha1(model.encode()).hexdigest()[:12]))[1] if asked in (None, "main") else asked
+    begin = (
+        PINNED.get(model, ("", hashlib.sha1(model.encode()).hexdigest()[:12]))[1] if asked in (None, "main") else asked
+    )
     rest = hashlib.sha1(f"{model}@{begin}".encode()).hexdigest()
     return (begin + rest)[:40]
 
@@ -41,7 +43,9 @@ def _mixer(layer: int, kind: str) -> Iterator[str]:
     if kind == "mamba":
         for name in ("in_proj", "out_proj"):
             yield from (f"{base}.{name}.{part}" for part in ("weight", "weight_scale", "input_scale"))
-        yield from (f"{base}.{part}" for part in ("A_log", "D", "dt_bias", "conv1d.weight", "conv1d.bias", "norm.weight"))
+        yield from (
+            f"{base}.{part}" for part in ("A_log", "D", "dt_bias", "conv1d.weight", "conv1d.bias", "norm.weight")
+        )
     elif kind == "attention":
         yield from (f"{base}.{name}_proj.weight" for name in "qkvo")
     else:
@@ -80,21 +84,42 @@ def _quantisation() -> dict[str, object]:
             quantized.update({f"{base}.{name}": {"quant_algo": "FP8"} for name in ("in_proj", "out_proj")})
         elif kind == "moe":
             owners = [f"{base}.experts.{e}" for e in range(EXPERTS)] + [f"{base}.shared_experts"]
-            quantized.update({f"{owner}.{name}": {"quant_algo": "W4A16_NVFP4", "group_size": 16}
-                              for owner in owners for name in ("up_proj", "down_proj")})
-    return {"producer": {"name": "modelopt", "version": "0.44.0rc5"},
-            "quantization": {"quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "FP8", "quantized_layers": quantized}}
+            quantized.update(
+                {
+                    f"{owner}.{name}": {"quant_algo": "W4A16_NVFP4", "group_size": 16}
+                    for owner in owners
+                    for name in ("up_proj", "down_proj")
+                }
+            )
+    return {
+        "producer": {"name": "modelopt", "version": "0.44.0rc5"},
+        "quantization": {"quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "FP8", "quantized_layers": quantized},
+    }
 
 
 def target(kv_scales: bool = False) -> dict[str, bytes]:
     """The files of the target's snapshot."""
     pattern = "".join({"mamba": "M", "moe": "E", "attention": "*"}[kind] for kind in layers())
     config = {
-        "architectures": ["NemotronHForCausalLM"], "model_type": "nemotron_h", "hidden_size": 2688, "num_hidden_layers": LAYERS,
-        "hybrid_override_pattern": pattern, "n_routed_experts": EXPERTS, "num_experts_per_tok": 6, "n_shared_experts": 1,
-        "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128, "ssm_state_size": 128, "vocab_size": 131072,
-        "max_position_embeddings": 1048576, "eos_token_id": 2, "torch_dtype": "bfloat16", "mamba_ssm_cache_dtype": "float32",
-        "num_nextn_predict_layers": 1, "mtp_layers_block_type": ["attention", "moe"],
+        "architectures": ["NemotronHForCausalLM"],
+        "model_type": "nemotron_h",
+        "hidden_size": 2688,
+        "num_hidden_layers": LAYERS,
+        "hybrid_override_pattern": pattern,
+        "n_routed_experts": EXPERTS,
+        "num_experts_per_tok": 6,
+        "n_shared_experts": 1,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 2,
+        "head_dim": 128,
+        "ssm_state_size": 128,
+        "vocab_size": 131072,
+        "max_position_embeddings": 1048576,
+        "eos_token_id": 2,
+        "torch_dtype": "bfloat16",
+        "mamba_ssm_cache_dtype": "float32",
+        "num_nextn_predict_layers": 1,
+        "mtp_layers_block_type": ["attention", "moe"],
     }
     names = list(tensors(kv_scales))
     shards = [names[i::5] for i in range(5)]
@@ -104,13 +129,19 @@ def target(kv_scales: bool = False) -> dict[str, bytes]:
     files["hf_quant_config.json"] = json.dumps(_quantisation()).encode()
     files["generation_config.json"] = json.dumps({"temperature": 1.0, "top_p": 0.95}).encode()
     files["tokenizer_config.json"] = json.dumps({"model_max_length": 1048576}).encode()
-    files["model.safetensors.index.json"] = json.dumps({"metadata": {"total_size": len(names)}, "weight_map": where}).encode()
+    files["model.safetensors.index.json"] = json.dumps(
+        {"metadata": {"total_size": len(names)}, "weight_map": where}
+    ).encode()
     return files
 
 
 def drafter(architecture: str = "Qwen3DSparkModel") -> dict[str, bytes]:
     """The files of a small model in one weight file."""
-    names = [f"layers.{i}.{part}.weight" for i in range(6) for part in ("self_attn.q_proj", "self_attn.o_proj", "mlp.down_proj")]
+    names = [
+        f"layers.{i}.{part}.weight"
+        for i in range(6)
+        for part in ("self_attn.q_proj", "self_attn.o_proj", "mlp.down_proj")
+    ]
     config = {"architectures": [architecture], "num_hidden_layers": 6, "max_position_embeddings": 1048576}
     return {"config.json": json.dumps(config).encode(), "model.safetensors": safetensors(names)}
 

@@ -10,7 +10,9 @@ import sys
 
 with open(sys.argv[1], encoding="utf-8") as file:
     config = json.load(file)
-config["mounts"].append({"destination": "/run/spike-sim", "type": "bind", "source": "/run/spike-sim", "options": ["rbind", "rw"]})
+config["mounts"].append(
+    {"destination": "/run/spike-sim", "type": "bind", "source": "/run/spike-sim", "options": ["rbind", "rw"]}
+)
 env = config["process"]["env"]
 if "SPIKE_LANE=1" not in env:  # the lanes keep well
     with open("/run/spike-sim/engine.env", encoding="utf-8") as file:

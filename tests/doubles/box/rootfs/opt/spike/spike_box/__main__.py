@@ -11,9 +11,15 @@ import sys
 from . import control, kernel_log, tegrastats, tools
 
 TOOLS = {
-    "tegrastats": tegrastats.main, "dmesg": kernel_log.dmesg, "journalctl": kernel_log.journalctl, "nvpmodel": tools.nvpmodel,
-    "nvfancontrol": tools.nvfancontrol, "jetson_clocks": tools.jetson_clocks, "nvidia-smi": tools.nvidia_smi,
-    "systemctl": tools.systemctl, "box": control.main,
+    "tegrastats": tegrastats.main,
+    "dmesg": kernel_log.dmesg,
+    "journalctl": kernel_log.journalctl,
+    "nvpmodel": tools.nvpmodel,
+    "nvfancontrol": tools.nvfancontrol,
+    "jetson_clocks": tools.jetson_clocks,
+    "nvidia-smi": tools.nvidia_smi,
+    "systemctl": tools.systemctl,
+    "box": control.main,
 }
 
 if __name__ == "__main__":

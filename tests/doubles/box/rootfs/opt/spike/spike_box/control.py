@@ -20,6 +20,14 @@ CACHE = "/root/.cache/huggingface"
 CONF = "/etc/nvfancontrol.conf"
 STATUS = "/var/lib/nvfancontrol/status"
 ENGINE_ENV = os.path.join(SIM, "engine.env")
+HOLD_PORT = """
+import socket, time
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(("127.0.0.1", 8090))
+s.listen()
+time.sleep(1e6)
+"""
 USAGE = """usage: box fault NAME[:ARG]... | box heal [NAME]... | box faults | box --list-faults
        box engine [KEY=VALUE]...   the environment of engines started from now on, beside their own; none: clear it
        box kmsg TEXT               a kernel message, now
@@ -49,7 +57,9 @@ def _daemon(name: str, argv: list[str] | None) -> None:
     """Starts a helper process that a fault needs, or ends it; its pid is kept."""
     pidfile = os.path.join(SIM, f"{name}.pid")
     if argv:
-        child = subprocess.Popen(argv, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen(
+            argv, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         trees.put(pidfile, str(child.pid))
         return
     with contextlib.suppress(OSError, ValueError):
@@ -115,8 +125,7 @@ def _apply(name: str, arg: str, broken: bool) -> None:
         with open("/run/docker.pid", encoding="ascii") as file:
             os.kill(int(file.read()), signal.SIGSTOP if broken else signal.SIGCONT)
     elif name == "port-process":
-        code = "import socket,time;s=socket.socket();s.setsockopt(1,2,1);s.bind(('127.0.0.1',8090));s.listen();time.sleep(1e6)"
-        _daemon("port", ["python3", "-c", code] if broken else None)
+        _daemon("port", ["python3", "-c", HOLD_PORT] if broken else None)
         time.sleep(0.2)
     elif name == "port-container":
         _port_container(broken)
@@ -146,8 +155,28 @@ def _runtime(present: bool) -> None:
 
 def _port_container(broken: bool) -> None:
     if broken:
-        image = subprocess.run(["docker", "inspect", "-f", "{{.Image}}", "model-gear-vllm-embed"], check=True, capture_output=True, text=True).stdout.strip()
-        subprocess.run(["docker", "run", "-d", "--name", "squatter", "-p", "127.0.0.1:8090:8000", "--entrypoint", "sleep", image, "1000000"], check=True)
+        image = subprocess.run(
+            ["docker", "inspect", "-f", "{{.Image}}", "model-gear-vllm-embed"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+        subprocess.run(
+            [
+                "docker",
+                "run",
+                "-d",
+                "--name",
+                "squatter",
+                "-p",
+                "127.0.0.1:8090:8000",
+                "--entrypoint",
+                "sleep",
+                image,
+                "1000000",
+            ],
+            check=True,
+        )
     else:
         subprocess.run(["docker", "rm", "-f", "squatter"], check=False)
 
@@ -168,11 +197,10 @@ def _wedge(seconds: float) -> int:
     """Stops every process of ssh sessions and the ssh server itself, then lets them go on."""
     stopped = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            with open(f"/proc/{pid}/comm", encoding="ascii") as file:
-                if file.read().strip() in ("sshd", "dockerd"):
-                    os.kill(int(pid), signal.SIGSTOP)
-                    stopped.append(int(pid))
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="ascii") as file:
+            if file.read().strip() in ("sshd", "dockerd"):
+                os.kill(int(pid), signal.SIGSTOP)
+                stopped.append(int(pid))
     time.sleep(seconds)
     for number in stopped:
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 lobes.spike contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The box's physics: reads what the engines report, writes memory, heat, power and the kernel log, ten times a second."""
+"""The box's physics, ten times a second: the engines' reports in; memory, heat, power and the kernel log out."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ from .faults import SIM
 GIB_KB = 2**20
 SYSTEM_GIB = 16.5  # the system and the stack around the lanes
 TICK_S = 0.1
+NVRM = (
+    "NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051) returned from "
+    "_memdescAllocInternal(pMemDesc) @ mem_desc.c:1359"
+)
+OOM = (
+    "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,"
+    "task=VLLM::EngineCor,pid=4711,uid=0",
+    "Out of memory: Killed process 4711 (VLLM::EngineCor) total-vm:91234567kB, anon-rss:8123456kB, file-rss:0kB, "
+    "shmem-rss:0kB, UID:0 pgtables:20000kB oom_score_adj:0",
+)
 # How fast heat follows load. The real box takes minutes; phases here take seconds.
 TAU_S = float(os.environ.get("BOX_HEAT_TAU_S", "3"))
 
@@ -88,9 +98,14 @@ class Box:
 
     def begin(self) -> None:
         """What a booting kernel has said."""
-        for text in ("Booting Linux on physical CPU 0x0000000000 [0x410fd840]", "Linux version 6.8.12-tegra (oe-user@oe-host)",
-                     f"Machine model: {trees.MODEL}", "gpu-throttle-alert cooling device registered.",
-                     "cpu-throttle-alert cooling device registered.", "NVRM: loading NVIDIA UNIX Open Kernel Module for aarch64  580.00"):
+        for text in (
+            "Booting Linux on physical CPU 0x0000000000 [0x410fd840]",
+            "Linux version 6.8.12-tegra (oe-user@oe-host)",
+            f"Machine model: {trees.MODEL}",
+            "gpu-throttle-alert cooling device registered.",
+            "cpu-throttle-alert cooling device registered.",
+            "NVRM: loading NVIDIA UNIX Open Kernel Module for aarch64  580.00",
+        ):
             self.log.say(text)
 
     def tick(self, on: dict[str, str]) -> dict[str, Any]:
@@ -106,8 +121,15 @@ class Box:
         self._memory(on, running, now)
         state = self._heat(on, busy, awake=bool(running) and "gpu-asleep" not in on)
         self._kernel(on, busy, running, now)
-        state.update(oc3=self.oc3, engines=running, busy=busy, ram_used_mb=self.ram_used_mb, swap_used_mb=self.swap_used_mb,
-                     swap_total_mb=0 if "no-swap" in on else trees.SWAP_KB // 1024, utilization=round(busy * 97))
+        state.update(
+            oc3=self.oc3,
+            engines=running,
+            busy=busy,
+            ram_used_mb=self.ram_used_mb,
+            swap_used_mb=self.swap_used_mb,
+            swap_total_mb=0 if "no-swap" in on else trees.SWAP_KB // 1024,
+            utilization=round(busy * 97),
+        )
         return state
 
     # --- memory ----------------------------------------------------------------------------------------------------
@@ -131,18 +153,32 @@ class Box:
         swap_total = 0 if "no-swap" in on else trees.SWAP_KB
         swap_used = min(round(10.5 * GIB_KB), swap_total) if {"swap-used", "swap-storm"} & set(on) else 0
         self.ram_used_mb, self.swap_used_mb = round(used * 1024), swap_used // 1024
-        trees.put(f"{SIM}/meminfo", trees.meminfo(
-            round(free * GIB_KB), round((free + cached * 0.97) * GIB_KB), round(cached * GIB_KB), swap_total, swap_total - swap_used))
+        trees.put(
+            f"{SIM}/meminfo",
+            trees.meminfo(
+                round(free * GIB_KB),
+                round((free + cached * 0.97) * GIB_KB),
+                round(cached * GIB_KB),
+                swap_total,
+                swap_total - swap_used,
+            ),
+        )
         if "swap-storm" in on:
             self.pages["pswpin"] += 900
             self.pages["pswpout"] += 1500
-        trees.put(f"{SIM}/vmstat", "".join(f"{k} {v}\n" for k, v in {"nr_free_pages": round(free * 2**18), **self.pages}.items()))
+        trees.put(
+            f"{SIM}/vmstat",
+            "".join(f"{k} {v}\n" for k, v in {"nr_free_pages": round(free * 2**18), **self.pages}.items()),
+        )
 
     def _engines_gib(self, on: dict[str, str], running: list[dict[str, Any]], now: float) -> float:
         booting = any(str(e.get("stage", "")).startswith("boot") for e in running)
         self.booting_since = (self.booting_since or now) if booting else None
-        freed = ("lane-frees-memory" in on and self.booting_since is not None
-                 and now - self.booting_since > faults.number(on, "lane-frees-memory", 2))
+        freed = (
+            "lane-frees-memory" in on
+            and self.booting_since is not None
+            and now - self.booting_since > faults.number(on, "lane-frees-memory", 2)
+        )
         gib = [float(e.get("gib") or 0) for e in running]
         # The smallest one is an embedding or reranking lane.
         return sum(gib) - (min(gib) if freed and len(gib) > 1 else 0)
@@ -157,13 +193,25 @@ class Box:
         tj = self.tj + wave * 0.6
         gpu_mw = 0 if not awake else round(1962 + (84000 if hot else 66000) * busy + 900 * wave)
         temp = {"tj": tj, "gpu": tj if awake else -256.0, "cpu": tj - 3.1, "soc012": tj - 4.2, "soc345": tj - 2.6}
-        rails = {"VDD_GPU": gpu_mw, "VDD_CPU_SOC_MSS": round(5887 + 12000 * busy), "VIN_SYS_5V0": round(5635 + 9000 * busy)}
+        rails = {
+            "VDD_GPU": gpu_mw,
+            "VDD_CPU_SOC_MSS": round(5887 + 12000 * busy),
+            "VIN_SYS_5V0": round(5635 + 9000 * busy),
+        }
         rails["VIN"] = round(sum(rails.values()) * 1.07 + 6500)
         rpm = 0 if "fan-off" in on else round(1750 + max(tj - 60, 0) * 74)
         cooling = {}
         if hot and tj >= 108.5:
             cooling = {"gpu-throttle-alert": 1, "devfreq-gpu-gpc-0": 18}
-        return {"temp": temp, "rails": rails, "awake": awake, "rpm": rpm, "pwm": round(rpm / 55.4), "cooling": cooling, "hot": hot}
+        return {
+            "temp": temp,
+            "rails": rails,
+            "awake": awake,
+            "rpm": rpm,
+            "pwm": round(rpm / 55.4),
+            "cooling": cooling,
+            "hot": hot,
+        }
 
     # --- kernel log ------------------------------------------------------------------------------------------------
 
@@ -187,12 +235,11 @@ class Box:
                 key = f"{engine['name']}:{engine.get('stage')}"
                 if engine.get("stage") in ("boot:profiled", "boot:pool") and key not in self.nvrm_said:
                     self.nvrm_said.add(key)
-                    self.log.say("NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051) returned from "
-                                 "_memdescAllocInternal(pMemDesc) @ mem_desc.c:1359", 3)
+                    self.log.say(NVRM, 3)
         if "oom-kill" in on and now - self.since["oom-kill"] < TICK_S / 2:
             self.pages["oom_kill"] += 1
-            self.log.say("oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,task=VLLM::EngineCor,pid=4711,uid=0", 4)
-            self.log.say("Out of memory: Killed process 4711 (VLLM::EngineCor) total-vm:91234567kB, anon-rss:8123456kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:20000kB oom_score_adj:0", 3)
+            for text in OOM:
+                self.log.say(text, 4)
         if "dmesg-wrapped" in on:
             self.log.forget(faults.number(on, "dmesg-wrapped", 20))
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The faults of the box, by name.
 
-``box fault NAME[:ARG] ...`` inside the box or ``BOX_FAULTS=NAME,NAME`` at its start switches them on, ``box heal [NAME]``
-off. They are lines of one file, which the driver and the stand-in tools read at each use.
+``box fault NAME[:ARG] ...`` inside the box or ``BOX_FAULTS=NAME,NAME`` at its start switches them on,
+``box heal [NAME]`` off. They are lines of one file, which the driver and the stand-in tools read at each use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAULTS: dict[str, str] = {
     "tegrastats-not-executable": "tegrastats may not be run",
     "tegrastats-dies": "tegrastats ends after ARG lines (default 5), the last one cut in the middle",
     "tegrastats-gap": "tegrastats is silent for ARG seconds (default 35) after its fifth line",
-    "tegrastats-odd": "lines with -256C, an integer temperature, tj below another zone, a rail twice, an average unlike the current",
+    "tegrastats-odd": "-256C, an integer temperature, tj below another zone, a rail twice, averages unlike the current",
     "no-swap": "swap off: no SWAP token, none in meminfo",
     "no-vin": "the VIN rail is missing",
     "clock-jump": "tegrastats' clock steps back ARG seconds (default 3600) after its fifth line",

@@ -54,8 +54,12 @@ def dmesg(argv: list[str]) -> int:
             style = item.partition("=")[2] or argv[i + 1]
     for priority, _, seconds, text in records():
         stamps = {
-            "plain": f"[{seconds:12.6f}] ", "reltime": f"[{seconds:12.6f}] ", "raw": f"<{priority}>[{seconds:12.6f}] ", "notime": "",
-            "ctime": time.strftime("[%a %b %e %H:%M:%S %Y] ", time.localtime(wall(seconds))), "iso": iso(seconds, True) + " ",
+            "plain": f"[{seconds:12.6f}] ",
+            "reltime": f"[{seconds:12.6f}] ",
+            "raw": f"<{priority}>[{seconds:12.6f}] ",
+            "notime": "",
+            "ctime": time.strftime("[%a %b %e %H:%M:%S %Y] ", time.localtime(wall(seconds))),
+            "iso": iso(seconds, True) + " ",
         }
         sys.stdout.write(stamps.get(style, stamps["plain"]) + text + "\n")
     return 0
@@ -103,13 +107,24 @@ def _entry(style: str, record: Record) -> str:
     priority, _, seconds, text = record
     host = socket.gethostname()
     if style == "json":
-        return json.dumps({
-            "__REALTIME_TIMESTAMP": str(round(wall(seconds) * 1e6)), "__MONOTONIC_TIMESTAMP": str(round(seconds * 1e6)),
-            "_SOURCE_MONOTONIC_TIMESTAMP": str(round(seconds * 1e6)), "_TRANSPORT": "kernel", "_HOSTNAME": host,
-            "PRIORITY": str(priority), "SYSLOG_IDENTIFIER": "kernel", "MESSAGE": text,
-        })
+        return json.dumps(
+            {
+                "__REALTIME_TIMESTAMP": str(round(wall(seconds) * 1e6)),
+                "__MONOTONIC_TIMESTAMP": str(round(seconds * 1e6)),
+                "_SOURCE_MONOTONIC_TIMESTAMP": str(round(seconds * 1e6)),
+                "_TRANSPORT": "kernel",
+                "_HOSTNAME": host,
+                "PRIORITY": str(priority),
+                "SYSLOG_IDENTIFIER": "kernel",
+                "MESSAGE": text,
+            }
+        )
     stamp = {
-        "short-monotonic": f"[{seconds:12.6f}]", "short-unix": f"{wall(seconds):.6f}", "short-iso": iso(seconds, False),
-        "short-iso-precise": datetime.datetime.fromtimestamp(wall(seconds)).astimezone().strftime("%Y-%m-%dT%H:%M:%S.%f%z"),
+        "short-monotonic": f"[{seconds:12.6f}]",
+        "short-unix": f"{wall(seconds):.6f}",
+        "short-iso": iso(seconds, False),
+        "short-iso-precise": datetime.datetime.fromtimestamp(wall(seconds))
+        .astimezone()
+        .strftime("%Y-%m-%dT%H:%M:%S.%f%z"),
     }.get(style, time.strftime("%b %d %H:%M:%S", time.localtime(wall(seconds))))
     return text if style == "cat" else f"{stamp} {host} kernel: {text}"

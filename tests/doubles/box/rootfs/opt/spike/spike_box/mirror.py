@@ -110,7 +110,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             time.sleep(seconds / 20)
 
     def _missing(self, code: str) -> None:
-        self._send(404, json.dumps({"errors": [{"code": code, "message": "unknown", "detail": self.path}]}).encode(), "application/json", "")
+        self._send(
+            404,
+            json.dumps({"errors": [{"code": code, "message": "unknown", "detail": self.path}]}).encode(),
+            "application/json",
+            "",
+        )
 
     def _send(self, status: int, data: bytes, kind: str, digest: str) -> None:
         self.send_response(status)

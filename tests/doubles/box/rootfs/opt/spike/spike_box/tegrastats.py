@@ -43,7 +43,10 @@ def line(state: dict[str, Any], on: dict[str, str], root: bool, averages: Averag
         return _orin(state, root, when)
     averages.take(state["rails"])
     odd = "tegrastats-odd" in on
-    parts = [time.strftime("%m-%d-%Y %H:%M:%S", time.localtime(when)), f"RAM {state['ram_used_mb']}/{trees.TOTAL_KB // 1024}MB (lfb 31x4MB)"]
+    parts = [
+        time.strftime("%m-%d-%Y %H:%M:%S", time.localtime(when)),
+        f"RAM {state['ram_used_mb']}/{trees.TOTAL_KB // 1024}MB (lfb 31x4MB)",
+    ]
     if "no-swap" not in on:
         parts.append(f"SWAP {state['swap_used_mb']}/{state['swap_total_mb']}MB (cached 0MB)")
     load = 3 + round(40 * state["busy"])
@@ -51,7 +54,10 @@ def line(state: dict[str, Any], on: dict[str, str], root: bool, averages: Averag
     if root:
         clock = 1575 if state["busy"] else 314 if state["awake"] else 0
         parts.append(f"EMC_FREQ {round(60 * state['busy'])}%@4266 GR3D_FREQ @[{clock},{clock},{clock}]")
-        parts += [f"{name} @{314 if state['awake'] else 0}" for name in ("NVENC0_FREQ", "NVENC1_FREQ", "NVDEC0_FREQ", "NVDEC1_FREQ", "NVJPG0_FREQ")]
+        parts += [
+            f"{name} @{314 if state['awake'] else 0}"
+            for name in ("NVENC0_FREQ", "NVENC1_FREQ", "NVDEC0_FREQ", "NVDEC1_FREQ", "NVJPG0_FREQ")
+        ]
         parts.append("VIC off OFA_FREQ @0 PVA0_FREQ off APE 300")
     temp = dict(state["temp"])
     if odd:
@@ -75,10 +81,17 @@ def line(state: dict[str, Any], on: dict[str, str], root: bool, averages: Averag
 def _orin(state: dict[str, Any], root: bool, when: float) -> str:
     t = state["temp"]["tj"]
     load = round(99 * state["busy"])
-    extra = f"EMC_FREQ 3%@2133 GR3D_FREQ {load}%@[1300,1300] NVENC off NVDEC off NVJPG off VIC off OFA off APE 174 " if root else ""
-    return (f"{time.strftime('%m-%d-%Y %H:%M:%S', time.localtime(when))} RAM 18207/62841MB (lfb 466x4MB) SWAP 86/31420MB (cached 0MB) "
-            f"CPU [14%@2188,9%@2188,off,off] {extra}cpu@{t - 1:.3f}C soc2@48.437C soc0@49.093C tj@{t:.3f}C soc1@49C "
-            "VDD_GPU_SOC 2412mW/2412mW VDD_CPU_CV 1607mW/1607mW VIN_SYS_5V0 4707mW/4707mW")
+    extra = (
+        f"EMC_FREQ 3%@2133 GR3D_FREQ {load}%@[1300,1300] NVENC off NVDEC off NVJPG off VIC off OFA off APE 174 "
+        if root
+        else ""
+    )
+    return (
+        f"{time.strftime('%m-%d-%Y %H:%M:%S', time.localtime(when))} "
+        "RAM 18207/62841MB (lfb 466x4MB) SWAP 86/31420MB (cached 0MB) "
+        f"CPU [14%@2188,9%@2188,off,off] {extra}cpu@{t - 1:.3f}C soc2@48.437C soc0@49.093C tj@{t:.3f}C soc1@49C "
+        "VDD_GPU_SOC 2412mW/2412mW VDD_CPU_CV 1607mW/1607mW VIN_SYS_5V0 4707mW/4707mW"
+    )
 
 
 def main(argv: list[str]) -> int:

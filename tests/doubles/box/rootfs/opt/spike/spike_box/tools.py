@@ -30,7 +30,9 @@ def nvpmodel(argv: list[str]) -> int:
     """nvpmodel -q."""
     on = faults.active()
     if "nvpmodel-fails" in on:
-        sys.stdout.write("NVPM ERROR: failed to read PARAM GPU_POWER_CONTROL_ENABLE: ARG GPU_PWR_CNTL_EN: PATH /sys/devices/platform\n")
+        sys.stdout.write(
+            "NVPM ERROR: failed to read PARAM GPU_POWER_CONTROL_ENABLE: ARG GPU_PWR_CNTL_EN: PATH /sys/devices\n"
+        )
         return 255
     sys.stdout.write("NV Power Mode: 120W\n1\n" if "power-120w" in on else "NV Power Mode: MAXN\n0\n")
     return 0
@@ -74,8 +76,15 @@ def nvidia_smi(argv: list[str]) -> int:
     """nvidia-smi with the queries that work on a Thor and the N/A's of those that do not."""
     now = state()
     query = next((a.partition("=")[2].split(",") for a in argv if a.startswith("--query-gpu=")), None)
-    values = {"index": "0", "name": "NVIDIA Thor", "driver_version": "580.00", "pci.bus_id": "00000000:01:00.0", "gpu_bus_id": "00000000:01:00.0",
-              "utilization.gpu": str(now["utilization"]), "uuid": "GPU-5a1d0b1e-0000-0000-0000-000000000000"}
+    values = {
+        "index": "0",
+        "name": "NVIDIA Thor",
+        "driver_version": "580.00",
+        "pci.bus_id": "00000000:01:00.0",
+        "gpu_bus_id": "00000000:01:00.0",
+        "utilization.gpu": str(now["utilization"]),
+        "uuid": "GPU-5a1d0b1e-0000-0000-0000-000000000000",
+    }
     if query:
         units = {"utilization.gpu": " %"} if not any("nounits" in a for a in argv) else {}
         if not any("noheader" in a for a in argv):
@@ -93,8 +102,10 @@ def nvidia_smi(argv: list[str]) -> int:
             "+-----------------------------------------------------------------------------------------+\n"
             "| NVIDIA-SMI 580.00                 Driver Version: 580.00         CUDA Version: 13.0     |\n"
             "|   0  NVIDIA Thor                    Off |   00000000:01:00.0 Off |                  N/A |\n"
-            f"| N/A   N/A  N/A             N/A /  N/A   |     Not Supported       | {now['utilization']:6d}%      Default |\n"
-            "+-----------------------------------------------------------------------------------------+\n")
+            "| N/A   N/A  N/A             N/A /  N/A   |     Not Supported       "
+            f"| {now['utilization']:6d}%      Default |\n"
+            "+-----------------------------------------------------------------------------------------+\n"
+        )
     return 0
 
 

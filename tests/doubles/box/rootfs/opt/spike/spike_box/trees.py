@@ -13,9 +13,15 @@ SWAP_KB = 62496768  # 59.6 GiB
 ZONES = ("cpu-thermal", "gpu-thermal", "soc012-thermal", "soc345-thermal", "tj-thermal")
 CPUS = 14
 COOLING = (
-    *[(f"cpufreq-cpu{i}", 48) for i in range(7)], ("pwm-fan", 4), *[(f"cpufreq-cpu{i}", 48) for i in range(7, 13)],
-    ("cpu-throttle-alert", 2), ("gpu-throttle-alert", 2), ("soc012-throttle-alert", 2), ("soc345-throttle-alert", 2),
-    ("devfreq-gpu-gpc-0", 169), ("devfreq-gpu-nvd-0", 182),
+    *[(f"cpufreq-cpu{i}", 48) for i in range(7)],
+    ("pwm-fan", 4),
+    *[(f"cpufreq-cpu{i}", 48) for i in range(7, 13)],
+    ("cpu-throttle-alert", 2),
+    ("gpu-throttle-alert", 2),
+    ("soc012-throttle-alert", 2),
+    ("soc345-throttle-alert", 2),
+    ("devfreq-gpu-gpc-0", 169),
+    ("devfreq-gpu-nvd-0", 182),
 )
 HWMON = ("nvme", "pwmfan", "tmp451", "pwm_tach", "ina3221", "ina238", "soctherm_oc")
 MODEL = "NVIDIA Jetson AGX Thor Developer Kit"
@@ -88,9 +94,16 @@ def cpus(root: str, pinned: bool = False) -> None:
         put(f"{root}/{name}", f"0-{CPUS - 1}\n")
     for i in range(CPUS):
         base = f"{root}/cpufreq/policy{i}"
-        values = {"scaling_governor": "schedutil", "scaling_min_freq": "972000", "scaling_max_freq": "2601000",
-                  "cpuinfo_min_freq": "54000", "cpuinfo_max_freq": "2601000", "related_cpus": str(i),
-                  "scaling_cur_freq": "2601000" if pinned else "972000", "cpuinfo_cur_freq": "242000" if pinned else "972000"}
+        values = {
+            "scaling_governor": "schedutil",
+            "scaling_min_freq": "972000",
+            "scaling_max_freq": "2601000",
+            "cpuinfo_min_freq": "54000",
+            "cpuinfo_max_freq": "2601000",
+            "related_cpus": str(i),
+            "scaling_cur_freq": "2601000" if pinned else "972000",
+            "cpuinfo_cur_freq": "242000" if pinned else "972000",
+        }
         for name, value in values.items():
             put(f"{base}/{name}", value + "\n")
         os.makedirs(f"{root}/cpu{i}", exist_ok=True)
@@ -109,16 +122,48 @@ def device_tree(root: str) -> None:
 def meminfo(free_kb: int, available_kb: int, cached_kb: int, swap_total_kb: int, swap_free_kb: int) -> str:
     """/proc/meminfo, always the same length so that a reader never sees half of two."""
     rows = {
-        "MemTotal": TOTAL_KB, "MemFree": free_kb, "MemAvailable": available_kb, "Buffers": 214032, "Cached": cached_kb,
-        "SwapCached": 0, "Active": cached_kb // 2, "Inactive": cached_kb // 2, "Active(anon)": 2210432, "Inactive(anon)": 820112,
-        "Active(file)": cached_kb // 2, "Inactive(file)": cached_kb // 2, "Unevictable": 64180, "Mlocked": 64180,
-        "SwapTotal": swap_total_kb, "SwapFree": swap_free_kb, "Dirty": 412, "Writeback": 0, "AnonPages": 2980100, "Mapped": 1204324,
-        "Shmem": 88120, "KReclaimable": 612400, "Slab": 1423212, "SReclaimable": 612400, "SUnreclaim": 810812, "KernelStack": 24112,
-        "PageTables": 61200, "CommitLimit": TOTAL_KB // 2 + swap_total_kb, "Committed_AS": 18233412, "VmallocTotal": 133143461888,
-        "VmallocUsed": 301240, "VmallocChunk": 0, "Percpu": 21280, "HugePages_Total": 0, "HugePages_Free": 0, "Hugepagesize": 2048,
+        "MemTotal": TOTAL_KB,
+        "MemFree": free_kb,
+        "MemAvailable": available_kb,
+        "Buffers": 214032,
+        "Cached": cached_kb,
+        "SwapCached": 0,
+        "Active": cached_kb // 2,
+        "Inactive": cached_kb // 2,
+        "Active(anon)": 2210432,
+        "Inactive(anon)": 820112,
+        "Active(file)": cached_kb // 2,
+        "Inactive(file)": cached_kb // 2,
+        "Unevictable": 64180,
+        "Mlocked": 64180,
+        "SwapTotal": swap_total_kb,
+        "SwapFree": swap_free_kb,
+        "Dirty": 412,
+        "Writeback": 0,
+        "AnonPages": 2980100,
+        "Mapped": 1204324,
+        "Shmem": 88120,
+        "KReclaimable": 612400,
+        "Slab": 1423212,
+        "SReclaimable": 612400,
+        "SUnreclaim": 810812,
+        "KernelStack": 24112,
+        "PageTables": 61200,
+        "CommitLimit": TOTAL_KB // 2 + swap_total_kb,
+        "Committed_AS": 18233412,
+        "VmallocTotal": 133143461888,
+        "VmallocUsed": 301240,
+        "VmallocChunk": 0,
+        "Percpu": 21280,
+        "HugePages_Total": 0,
+        "HugePages_Free": 0,
+        "Hugepagesize": 2048,
         "Hugetlb": 0,
     }
-    return "".join(f"{key + ':':<15} {max(value, 0):>12d}{'' if key.startswith('HugePages') else ' kB'}\n" for key, value in rows.items())
+    return "".join(
+        f"{key + ':':<15} {max(value, 0):>12d}{'' if key.startswith('HugePages') else ' kB'}\n"
+        for key, value in rows.items()
+    )
 
 
 def live(sim: str, state: dict[str, Any], renumbered: bool) -> None:
