@@ -160,7 +160,7 @@ def _drive(phase: Run, plan: AgenticPlan, sessions: list[_Session]) -> list[Samp
     most = len(sessions) * (plan.turns + 1)
     with Loop(phase.server.endpoint, phase.common.request_timeout_s, phase.stall()) as loop:
         phase.guard(loop)
-        connections = [loop.connect() for _ in sessions]
+        connections = [loop.connect() for session in sessions]
 
         def follow(index: int) -> Callable[[Sample], None]:
             def done(sample: Sample) -> None:
@@ -198,7 +198,7 @@ def _extra(sample: Sample) -> dict[str, Any]:
 
 def _turn_json(sample: Sample, verdict: str, detail: str | None) -> dict[str, Any]:
     ok = sample.status == "ok"
-    burst, _ = observed_rate(sample, BURST_MIN_TOKENS)
+    burst = observed_rate(sample, BURST_MIN_TOKENS)[0]
     rate, reason = decode_rate(sample, sample.forced_tokens)
     return {
         "label": sample.label,
@@ -241,8 +241,8 @@ def _summary(plan: AgenticPlan, sessions: list[_Session]) -> dict[str, Any]:
     turns = [turn for session in sessions for turn in session.turns]
     good = [turn.sample for turn in turns if turn.sample.status == "ok"]
     ttfts = [sample.ttft_s for sample in good if sample.ttft_s is not None]
-    rates = [rate for rate, _ in (decode_rate(s, s.forced_tokens) for s in good) if rate is not None]
-    bursts = [rate for rate, _ in (observed_rate(s, BURST_MIN_TOKENS) for s in good) if rate is not None]
+    rates = [rate for rate in (decode_rate(s, s.forced_tokens)[0] for s in good) if rate is not None]
+    bursts = [rate for rate in (observed_rate(s, BURST_MIN_TOKENS)[0] for s in good) if rate is not None]
     tokens = [float(s.completion_tokens) for s in good if s.completion_tokens is not None]
     detail = [_session_json(session) for session in sessions]
     whole = all(entry["wall_s"] is not None for entry in detail)
@@ -278,7 +278,7 @@ def _samples(session: _Session) -> list[Sample]:
 def _wall_s(samples: list[Sample]) -> float | None:
     """From the first t0 to the last end."""
     spans = [(s.t0_ns, s.t0_ns + int(s.end_s * 1e9)) for s in samples if s.t0_ns is not None and s.end_s is not None]
-    return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1e9 if spans else None
+    return (max(span[1] for span in spans) - min(span[0] for span in spans)) / 1e9 if spans else None
 
 
 def _tally(names: list[str]) -> dict[str, int]:

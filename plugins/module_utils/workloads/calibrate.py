@@ -54,7 +54,7 @@ class _Round:
     def gap_errors(self) -> list[float]:
         out = []
         for sample, sent in self.pairs():
-            times = [t_ns for t_ns, _ in sample.events]
+            times = [seen[0] for seen in sample.events]
             out += [abs((times[i] - times[i - 1]) - (sent[i] - sent[i - 1])) / 1e9 for i in range(1, len(sent))]
         return out
 
@@ -63,7 +63,7 @@ class _Round:
         out = []
         for sample, sent in self.pairs():
             t0_ns = sample.t0_ns or 0
-            out += [(t0_ns + t_ns - sent_ns) / 1e9 for (t_ns, _), sent_ns in zip(sample.events, sent, strict=True)]
+            out += [(t0_ns + seen[0] - sent_ns) / 1e9 for seen, sent_ns in zip(sample.events, sent, strict=True)]
         return out
 
 

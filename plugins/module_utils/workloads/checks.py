@@ -28,7 +28,7 @@ def split_thinking(content: str) -> tuple[str, str]:
     A lone ``</think>`` means that the opening tag was part of the prompt: all before it is thinking.
     """
     if "<think>" not in content and "</think>" in content:
-        thinking, _, answer = content.partition("</think>")
+        thinking, answer = content.split("</think>", 1)
         return answer.strip(), thinking.strip()
     thinking_parts = _THINK_CLOSED.findall(content)
     answer = _THINK_CLOSED.sub("", content)

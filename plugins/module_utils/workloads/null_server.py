@@ -122,7 +122,7 @@ class _Loop:
                 if os.getppid() != self._parent or now > until:
                     return
             self._send_due()
-            for fd, _ in self._epoll.poll(self._wait_s()):
+            for fd, _mask in self._epoll.poll(self._wait_s()):
                 if fd == self._listener.fileno():
                     self._accept()
                 elif fd in self._streams:
@@ -138,7 +138,7 @@ class _Loop:
     def _accept(self) -> None:
         while True:
             try:
-                sock, _ = self._listener.accept()
+                sock = self._listener.accept()[0]
             except OSError:
                 return
             sock.setblocking(False)
@@ -169,7 +169,7 @@ class _Loop:
             return
         length = 0
         for line in head.split(b"\r\n")[1:]:
-            name, _, value = line.partition(b":")
+            name, _colon, value = line.partition(b":")
             if name.strip().lower() == b"content-length":
                 length = int(value)
         if len(body) >= length:
@@ -202,7 +202,7 @@ class _Loop:
     def _send_due(self) -> None:
         due = self._due
         while due and due[0][0] <= time.monotonic_ns():
-            _, fd = heapq.heappop(due)
+            fd = heapq.heappop(due)[1]
             stream = self._streams.get(fd)
             if stream is None:
                 continue

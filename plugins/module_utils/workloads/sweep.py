@@ -30,7 +30,7 @@ GOODPUT_RULE = (
 
 def plan_only(plan: SweepPlan, common: Common) -> dict[str, Any]:
     """What check mode returns."""
-    requests = sum(requests for _, requests in _steps(plan))
+    requests = sum(_steps(plan))
     return planned("sweep", RESULT_NAME, plan, common, requests, {"output_tokens": requests * plan.max_tokens})
 
 
@@ -45,7 +45,7 @@ def run(plan: SweepPlan, common: Common, clocks: Clocks | None = None, salt: str
         messages = _messages(plan, salt, "size", 0)
         sized = server.count_messages(messages, _body(plan, common, server, messages))
         fits("max_tokens", sized or 1, plan.max_tokens, server.max_model_len)
-    total = sum(requests for _, requests in _steps(plan))
+    total = sum(_steps(plan))
     levels: list[dict[str, Any]] = []
     rates: list[dict[str, Any]] = []
     with Run("sweep", RESULT_NAME, plan, common, server, total, "requests", clocks or Clocks()) as phase:
@@ -81,15 +81,16 @@ def arrivals(seed: int, rate: float, count: int, repeat: int) -> list[float]:
     """Start times in seconds of ``count`` requests that arrive at random (exponential gaps) at ``rate`` per second."""
     source = text.rng("arrivals", seed, rate, repeat)
     out, now = [], 0.0
-    for _ in range(count):
+    for _number in range(count):
         out.append(now)
         now += source.expovariate(rate)
     return out
 
 
-def _steps(plan: SweepPlan) -> list[tuple[str, int]]:
-    steps = [(f"n{level}", (plan.requests_per_level or level) * plan.repeats) for level in plan.concurrency]
-    return steps + [(f"rate{rate:g}", (plan.requests_per_level or 1) * plan.repeats) for rate in plan.arrival_rates]
+def _steps(plan: SweepPlan) -> list[int]:
+    """Requests of every level and every arrival rate, repeats included."""
+    levels = [(plan.requests_per_level or level) * plan.repeats for level in plan.concurrency]
+    return levels + [(plan.requests_per_level or 1) * plan.repeats for _rate in plan.arrival_rates]
 
 
 def _messages(plan: SweepPlan, salt: str, label: str, number: int) -> list[dict[str, Any]]:
@@ -137,7 +138,7 @@ def _measure(
     return measured
 
 
-def _closed(phase: Run, level: int, _: int, requests: Sequence[ChatRequest]) -> list[Sample]:
+def _closed(phase: Run, level: int, _number: int, requests: Sequence[ChatRequest]) -> list[Sample]:
     """``level`` requests at once; where there are more, each finished one is followed by the next on its connection."""
     if len(requests) == level:
         return phase.batch(requests)
@@ -146,7 +147,7 @@ def _closed(phase: Run, level: int, _: int, requests: Sequence[ChatRequest]) -> 
     waiting = iter(range(level, len(requests)))
     with Loop(phase.server.endpoint, phase.common.request_timeout_s, phase.stall()) as loop:
         phase.guard(loop)
-        connections = [loop.connect() for _ in range(level)]
+        connections = [loop.connect() for worker in range(level)]
 
         def follow(worker: int, number: int) -> Callable[[Sample], None]:
             def done(sample: Sample) -> None:

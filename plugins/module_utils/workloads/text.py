@@ -60,7 +60,7 @@ def tag(*parts: object) -> str:
 def sentences(source: random.Random, count: int) -> str:
     """``count`` sentences of a harbour's log book. One draw of 32 bits each: a million tokens take well under 2 s."""
     out = []
-    for _ in range(count):
+    for _number in range(count):
         bits = source.getrandbits(32)
         out.append(
             f"{_OPENINGS[bits & 7]} {_ADJECTIVES[bits >> 3 & 31]} {_THINGS[bits >> 8 & 31]} "

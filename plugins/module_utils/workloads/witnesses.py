@@ -84,7 +84,7 @@ def in_words(found: Sequence[Disagreement]) -> list[str]:
     for entry in found:
         groups.setdefault((entry["what"], tuple(entry["witnesses"])), []).append(entry)
     out = []
-    for (what, _), entries in groups.items():
+    for (what, *_pair), entries in groups.items():
         worst = max(entries, key=_size)
         often = "" if len(entries) == 1 else f" in {len(entries)} places, most in"
         out.append(f"witnesses differ on {what}{often or ' in'} {worst['label']}: {worst['text']}")

@@ -87,9 +87,8 @@ def test_check_mode_returns_the_plan_and_sends_nothing(module: str, tmp_path: Pa
         ("decode", {"endpoint": "ftp://x"}, "endpoint"),
     ],
 )
-@pytest.mark.parametrize("check", [True, False])
-def test_a_bad_plan_fails_with_one_message(module: str, options: dict[str, Any], field: str, check: bool) -> None:
-    found = run(module, {**MODULES[module], **options, "_ansible_check_mode": check})
+def test_a_bad_plan_fails_with_one_message(module: str, options: dict[str, Any], field: str) -> None:
+    found = run(module, {**MODULES[module], **options, "_ansible_check_mode": field < "d"})
     assert found["failed"] is True
     assert found["msg"].startswith(f"{field}: ")
 

@@ -555,7 +555,7 @@ def test_a_stall_is_a_failed_sample(engine: FakeEngine) -> None:
 
 
 def test_gauges_that_move_are_no_stall(engine: FakeEngine) -> None:
-    engine.prefill_s = 6.0
+    engine.prefill_s = 3.5
     stop = threading.Event()
 
     def move() -> None:
@@ -564,7 +564,7 @@ def test_gauges_that_move_are_no_stall(engine: FakeEngine) -> None:
 
     thread = threading.Thread(target=move)
     thread.start()
-    found = run_decode(engine, runs=1, stall_time_limit_s=3.0)
+    found = run_decode(engine, runs=1, stall_time_limit_s=2.5)
     stop.set()
     thread.join()
     assert found["status"] == "complete"
@@ -581,14 +581,14 @@ def test_a_broken_place_for_results_is_an_error_before_anything_is_sent(engine: 
 
 def test_at_the_time_limit_what_was_measured_is_kept(engine: FakeEngine, tmp_path: Path) -> None:
     engine.answer = lambda body: Reply(["x"]) if len(engine.requests) < 3 else hang()
-    found = run_decode(engine, tmp_path / "d.json", runs=5, time_limit_s=1.5)
+    found = run_decode(engine, tmp_path / "d.json", runs=5, time_limit_s=2.5)
     assert (found["status"], found["ok"], found["failed"], found["runs"]) == ("partial", 2, 1, 3)
     assert found["samples"][2]["error_kind"] == "stopped"
-    assert found["reason"].startswith("stopped at time_limit_s = 1.5; 2 requests were whole")
+    assert found["reason"].startswith("stopped at time_limit_s = 2.5; 2 requests were whole")
 
 
 def hang() -> Reply:
-    time.sleep(4)
+    time.sleep(8)
     return Reply(["late"])
 
 
@@ -596,7 +596,8 @@ def test_a_stopped_sweep_begins_no_further_level(engine: FakeEngine) -> None:
     engine.prefill_s = 0.7
     plan = plans.SweepPlan.from_options({"prompt": "Write.", "max_tokens": 64, "concurrency": [1, 2, 4]})
     found = checked(sweep.run(plan, common(engine, time_limit_s=1.0)))
-    assert (found["status"], [row["concurrency"] for row in found["levels"]]) == ("partial", [1, 2])
+    assert found["status"] == "partial"
+    assert [row["concurrency"] for row in found["levels"]] in ([1], [1, 2])
 
 
 def test_a_stopped_agent_begins_no_further_turn(engine: FakeEngine) -> None:
@@ -604,7 +605,7 @@ def test_a_stopped_agent_begins_no_further_turn(engine: FakeEngine) -> None:
     plan = plans.AgenticPlan.from_options({"system_prompt": "Act.", "turns": 9, "tool_result_tokens": 100})
     found = checked(agentic.run(plan, common(engine, time_limit_s=1.0)))
     assert (found["status"], found["tool_calls_total"], found["wall_s"]) == ("partial", 9, None)
-    assert 2 <= found["tool_calls_valid"] <= 4
+    assert 1 <= found["tool_calls_valid"] <= 4
 
 
 def started(tmp_path: Path, phase: str, options: dict[str, Any]) -> int:
