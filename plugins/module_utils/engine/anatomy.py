@@ -38,11 +38,14 @@ LEDGER: tuple[tuple[str, str], ...] = (
 )
 
 
-def phases(milestones: Sequence[Mapping[str, Any]], ready_s: float | None) -> list[dict[str, Any]]:
+def phases(
+    milestones: Sequence[Mapping[str, Any]], ready_s: float | None, before_log_s: float | None = None
+) -> list[dict[str, Any]]:
     """[{name, begins, ends, start_s, end_s, seconds}] of one boot, in seconds of the log's clock from its first line.
 
     ``weights_loaded`` stands in for ``model_loaded`` where the engine does not print the latter (CPU build). The last
-    phase, to /health, is there when ``ready_s`` (seconds from the container's start) is known; it has no log times.
+    phase, to /health, is there when ``ready_s`` (seconds from the container's start) is known, and the time before the
+    first log line when ``before_log_s`` is; these two are not of the log's clock and have no times on it.
     """
     reached: dict[str, float] = {}
     for milestone in milestones:
@@ -51,18 +54,22 @@ def phases(milestones: Sequence[Mapping[str, Any]], ready_s: float | None) -> li
             # The last of a repeated step: a drafter's weights come after the model's.
             reached[name] = float(milestone["t_s"])
     out: list[dict[str, Any]] = []
+    if before_log_s is not None:
+        out.append(_untimed("container start to first log line", "container start", "first log line", before_log_s))
     begins, start_s = "first log line", 0.0
     for name, title in ANCHORS:
         if name in reached:
             end_s = max(start_s, reached[name])
             out.append(_phase(title, begins, name, start_s, end_s))
             begins, start_s = name, end_s
-    if ready_s is not None and out:
-        out.append(
-            {"name": "container start to /health", "begins": "container start", "ends": "ready",
-             "start_s": None, "end_s": None, "seconds": round(ready_s, 3)}
-        )  # fmt: skip
+    if ready_s is not None:
+        out.append(_untimed("container start to /health", "container start", "ready", ready_s))
     return out
+
+
+def _untimed(title: str, begins: str, ends: str, seconds: float) -> dict[str, Any]:
+    span = {"start_s": None, "end_s": None, "seconds": round(max(0.0, seconds), 3)}
+    return {"name": title, "begins": begins, "ends": ends, **span}
 
 
 def _phase(title: str, begins: str, ends: str, start_s: float, end_s: float) -> dict[str, Any]:
@@ -106,7 +113,7 @@ def _phase_rows(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[dict[s
 
 
 def _phases_of(boot: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {p["name"]: p for p in phases(boot.get("milestones") or [], boot.get("ready_s"))}
+    return {phase["name"]: phase for phase in boot.get("phases") or []}
 
 
 def _ledger_rows(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[dict[str, Any]]:

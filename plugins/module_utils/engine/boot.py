@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from ..errors import PlanError, SpikeError
 from .anatomy import phases
-from .bootlog import BootLog
+from .bootlog import BootLog, utc_of
 from .causes import Cause, boot_failure, text_cause
 from .follow import ContainerState, LogFollower
 from .liveness import DEAD, STALLED, Judgement, Limits, Signals, Watch
@@ -70,7 +70,7 @@ class BootWait:
 
     def __init__(self, plan: BootPlan, box: Box, first: ContainerState) -> None:
         self._plan, self._box, self._first = plan, box, first
-        started = _utc(first.started_at)
+        started = utc_of(first.started_at)
         self._log = BootLog(started.year if started else None)
         self._watch = Watch(Limits(stall_s=plan.wedge_limit_s))
         self._base_s = box.monotonic()
@@ -162,10 +162,10 @@ class BootWait:
         self._pool = read_pool(parse(text)) if text is not None else None
 
     def _ready_by_log(self) -> float | None:
-        started = _utc(self._first.started_at)
+        started = utc_of(self._first.started_at)
         for milestone in reversed(self._log.milestones):
             if milestone["name"] == "startup_complete":
-                at = _utc(str(milestone["utc"] or ""))
+                at = utc_of(str(milestone["utc"] or ""))
                 return (at - started).total_seconds() if at and started else None
         return None
 
@@ -235,7 +235,7 @@ class BootWait:
             "memory_before": self._plan.memory_before,
             "memory_after_drop": self._plan.memory_after_drop,
             "milestones": read["milestones"],
-            "phases": phases(read["milestones"], ready_s),
+            "phases": phases(read["milestones"], ready_s, self._before_log()),
             "facts": facts,
             "log": {
                 "lines": self._box.follower.lines,
@@ -247,6 +247,11 @@ class BootWait:
             "judgement": self._judgement.to_json() if self._judgement else None,
             "failure": self._failure(),
         }
+
+    def _before_log(self) -> float | None:
+        """Seconds from the container's start to its first log line, by docker's times of both."""
+        first, started = self._log.first_utc, utc_of(self._first.started_at)
+        return (first - started).total_seconds() if first and started else None
 
     def _failure(self) -> dict[str, Any] | None:
         if self.failure is None:
@@ -278,10 +283,3 @@ def failure_message(failure: Mapping[str, Any], arm: str, log_path: str) -> str:
 
 def _stage_words(stage: str) -> str:
     return "before the first milestone" if stage == "none" else f"after {stage} ({WHAT.get(stage, stage)})"
-
-
-def _utc(text: str) -> datetime | None:
-    try:
-        return datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
-    except ValueError:
-        return None

@@ -59,6 +59,7 @@ class BootLog:
         self._primary: dict[str, tuple[str, int | None]] = {}
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._first_utc: datetime | None = None
+        self._sync: tuple[datetime, float] | None = None
         self._offset: tuple[float, int] | None = None
         self._last_t = 0.0
         self._now = 0.0
@@ -81,6 +82,8 @@ class BootLog:
     def feed_line(self, line: str, utc: str | None = None) -> None:
         """Take one line, without its line end. ``utc`` is docker's time of it, RFC 3339."""
         self.lines += 1
+        if self._first_utc is None and utc is not None:
+            self._first_utc = utc_of(utc)
         if line.endswith("\r"):
             line = line[:-1]
         if self.ready:
@@ -106,6 +109,11 @@ class BootLog:
     def stage(self) -> str:
         """The name of the last milestone, or "none" before the first."""
         return str(self._milestones[-1]["name"]) if self._milestones else "none"
+
+    @property
+    def first_utc(self) -> datetime | None:
+        """Docker's time of the first line, where lines came with docker's times."""
+        return self._first_utc
 
     @property
     def milestones(self) -> list[dict[str, object]]:
@@ -173,6 +181,7 @@ class BootLog:
             "log": {
                 "lines": self.lines,
                 "first_time": self._first_time,
+                "first_utc": self._first_utc.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if self._first_utc else None,
                 "last_time": self._last_time,
                 "seconds": self._last_t if self._first_time else None,
                 "complete": self.ready,
@@ -212,13 +221,13 @@ class BootLog:
             self._logo(message)
 
     def _time(self, entry: Record, utc: str | None) -> float | None:
-        arrived = _utc(utc) if utc is not None else None
-        if arrived is not None and self._first_utc is None:
-            self._first_utc = arrived
+        arrived = utc_of(utc) if utc is not None else None
         if entry.log_time is None:
-            if arrived is None or self._first_utc is None:
+            if arrived is None or self._sync is None:
                 return None
-            return round((arrived - self._first_utc).total_seconds(), 3)
+            # Placed on the log's clock by what docker says has passed since the last line that has a time.
+            at, seconds = self._sync
+            return round(seconds + (arrived - at).total_seconds(), 3)
         if entry.log_time != self._last_time:
             self._first_time = self._first_time or entry.log_time
             self._last_time = entry.log_time
@@ -226,6 +235,7 @@ class BootLog:
             self._last_t = max(self._last_t, self._now)
         t_s = self._now
         if arrived is not None:
+            self._sync = (arrived, t_s)
             self._see_offset(entry.log_time, arrived)
         return t_s
 
@@ -337,7 +347,8 @@ class BootLog:
         return False if names & {"graph_compiled", "compile_saved"} else None
 
 
-def _utc(text: str) -> datetime | None:
+def utc_of(text: str) -> datetime | None:
+    """Docker's RFC 3339 time, to the microsecond; None when it is none."""
     try:
         whole = datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
     except ValueError:

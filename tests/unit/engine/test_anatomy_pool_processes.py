@@ -24,7 +24,8 @@ def boot(text: str, ready_s: float | None = None) -> dict[str, Any]:
     log = BootLog(2026)
     log.feed(text.encode())
     log.close()
-    return {**log.to_json(), "ready_s": ready_s}
+    document = log.to_json()
+    return {**document, "ready_s": ready_s, "phases": phases(document["milestones"], ready_s)}
 
 
 def test_phases_of_a_thor_boot() -> None:

@@ -126,7 +126,9 @@ def printed(text: str, rate: float = 1.0) -> list[tuple[float, int, str]]:
 
 def test_a_good_boot(tmp_path: Path) -> None:
     path = tmp_path / "results" / "B.boot.log"
-    play = Play(printed(samples.thor(), 2.0), ready_at=260.5, path=str(path))
+    play = Play(
+        [(at + 7, stream, text) for at, stream, text in printed(samples.thor(), 2.0)], ready_at=260.5, path=str(path)
+    )
     requests = 20431534 / 1048576
     play.metrics = (
         f'vllm:cache_config_info{{kv_cache_size_tokens="20431534",kv_cache_max_concurrency="{requests}"}} 1\n'
@@ -142,6 +144,9 @@ def test_a_good_boot(tmp_path: Path) -> None:
     assert document["env_names"] == ["HF_TOKEN", "PATH"]
     assert [m["name"] for m in document["milestones"]][-1] == "startup_complete"
     assert document["milestones"][0]["utc"] is not None
+    seconds = {p["name"]: p["seconds"] for p in document["phases"]}
+    assert seconds["container start to first log line"] == 7
+    assert seconds["container start to /health"] == document["ready_s"]
     assert document["facts"]["cache_config"]["max_model_len"] == 1048576
     assert document["log"]["shows_ready"] is True
     text = path.read_bytes().decode()

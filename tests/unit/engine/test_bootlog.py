@@ -203,7 +203,7 @@ def test_docker_times_give_unprefixed_lines_their_place_and_the_clock_its_offset
         "(APIServer pid=1) INFO 01-01 00:00:09 [a.py:1] Supported tasks: ['generate']", "2027-01-01T03:00:09.100Z"
     )
     log.feed_line("(APIServer pid=1) INFO:     Application startup complete.", "2027-01-01T03:00:11.400Z")
-    assert times(log)[-1] == ("startup_complete", 12.0)
+    assert times(log)[-1] == ("startup_complete", 12.3)
     assert log.facts()["log_clock"] == {"minus_utc_s": -10800.1, "resolution_s": 1.0, "samples": 2}
 
 
