@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 from ..evidence import text
@@ -21,7 +22,8 @@ from .ranking import RULE
 from .words import clean
 
 SCHEMA: Final = "lobes.spike/results/1"
-COLUMNS: Final = ("arm", "workload", "measure", "state", "run", "value", "n", "reason", "heat", "path", "pointer")
+FIELDS: Final = ("arm", "workload", "measure", "state", "run", "value", "n", "reason", "heat", "path", "pointer")
+COLUMNS: Final = (*FIELDS, "made_on")
 
 
 def results_json(document: Document) -> str:
@@ -47,7 +49,7 @@ def results_json(document: Document) -> str:
             }
             for arm in evidence.arms
         ],
-        "figures": [_figure(document, figure) for figure in document.figures],
+        "figures": list(_figures(document)),
         "probes": [
             {"arm": p.arm, "name": p.name, "passed": p.passed, "note": p.note, **_place(p.ref)} for p in document.probes
         ],
@@ -81,13 +83,20 @@ def results_csv(document: Document) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for figure in document.figures:
-        row = _figure(document, figure)
-        writer.writerow([_cell(row[name]) for name in COLUMNS])
+    evidence = document.evidence
+    # A figure cut out of the table must not lose what it is.
+    made_on = "SIMULATED" if evidence.simulated else "transcribed" if evidence.transcribed else "box"
+    for row in _figures(document):
+        writer.writerow([*(_cell(row[name]) for name in FIELDS), made_on])
     return stream.getvalue()
 
 
-def _figure(document: Document, figure: Figure) -> dict[str, Any]:
+def _figures(document: Document) -> Iterator[dict[str, Any]]:
+    told = {path: found.words for path, found in heat.by_path(document.evidence).items()}
+    return (_figure(figure, told.get(figure.ref.path, heat.UNKNOWN)) for figure in document.figures)
+
+
+def _figure(figure: Figure, heat_words: str) -> dict[str, Any]:
     return {
         "arm": figure.arm,
         "workload": figure.workload,
@@ -97,7 +106,7 @@ def _figure(document: Document, figure: Figure) -> dict[str, Any]:
         "value": figure.value,
         "n": figure.n,
         "reason": figure.reason,
-        "heat": heat.of_figure(document.evidence, figure).words,
+        "heat": heat_words,
         **_place(figure.ref),
     }
 

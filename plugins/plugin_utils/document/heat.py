@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..evidence import ArmEvidence, Evidence, Result, mapping, number, rows, text, whole
-from .model import Document, Figure
+from .model import Document
 from .words import ABSENT, clean, clock, columns, decimal, fixed, grouped
 
 PATH: Final = "telemetry/attribution.json"
@@ -58,10 +58,10 @@ def of(evidence: Evidence, arm: str, result: str | None) -> Heat:
     return Heat("unknown", UNKNOWN)
 
 
-def of_figure(evidence: Evidence, figure: Figure) -> Heat:
-    """The verdict of the window that a figure was measured in."""
-    result = next((r for a in evidence.arms for r in a.results if r.path == figure.ref.path), None)
-    return of(evidence, figure.arm, result.name if result is not None else None)
+def by_path(evidence: Evidence) -> dict[str, Heat]:
+    """The verdict of every boot and result, by its file."""
+    found = {arm.boot.path: of(evidence, arm.name, None) for arm in evidence.arms if arm.boot is not None}
+    return found | {result.path: of(evidence, arm.name, result.name) for arm in evidence.arms for result in arm.results}
 
 
 def _heat(row: Mapping[str, Any], attribution: Mapping[str, Any]) -> Heat:

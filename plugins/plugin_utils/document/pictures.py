@@ -72,7 +72,7 @@ class Gallery:
             self._ttft(),
             *(self._turns(sessions) for sessions in session_counts(self.document.figures)),
             self._boots(),
-            self._over_time("Temperature", "C", self._temperature),
+            self._over_time("Temperature", "°C", self._temperature),
             self._over_time("Power", "W", self._power),
         ]
         return tuple(picture for picture in made if picture is not None)
@@ -117,7 +117,8 @@ class Gallery:
         series = self._series(points)
         if not series:
             return None
-        x = log_axis("prompt tokens", [(depth, thousands(depth)) for depth in depths])
+        reached = sorted({point.x for one in series for point in one.points})
+        x = log_axis("prompt tokens", [(depth, thousands(depth)) for depth in reached])
         y = linear_axis(unit, (point.y for one in series for point in one.points))
         return Picture(title, chart(title, x, y, series), f"{unit} against depth; {_NEEDLE_NOTE[measure]}")
 
@@ -197,19 +198,28 @@ class Gallery:
         return Picture(title, chart(title, x, y, series), "time to first token of each turn, over the sessions")
 
     def _boots(self) -> Picture | None:
-        bars = [bar for arm in self.arms for bar in self._boot_bars(arm)]
+        steps = {arm.name: _boot_steps(arm) for arm in self.arms}
+        # A phase has one colour on every boot; the order of their first appearance gives it.
+        colours = {
+            name: n for n, name in enumerate(dict.fromkeys(step[0] for found in steps.values() for step in found))
+        }
+        bars = [
+            Bar(
+                clean(arm.name, 8),
+                begin,
+                end,
+                f"{arm.name}: {name}, {end - begin:.0f} s",
+                colours[name],
+                name,
+                f"#r{self.document.references.get(arm.boot.path)}" if arm.boot is not None else "",
+            )
+            for arm in self.arms
+            for name, begin, end in steps[arm.name]
+        ]
         if not bars:
             return None
-        x = linear_axis("seconds", (bar.end for bar in bars))
-        svg = gantt("Boots", x, bars)
+        svg = gantt("Boots", linear_axis("seconds", (bar.end for bar in bars)), bars)
         return Picture("Boots", svg, "where each boot's time went, from the first line of its log", wide=True)
-
-    def _boot_bars(self, arm: ArmEvidence) -> Iterable[Bar]:
-        steps = _boot_steps(arm)
-        for number_, (name, begin, end) in enumerate(steps):
-            told = f"{arm.name}: {name}, {end - begin:.0f} s"
-            href = f"#r{self.document.references.get(arm.boot.path)}" if arm.boot is not None else ""
-            yield Bar(clean(arm.name, 8), begin, end, told, number_, name, href)
 
     def _over_time(self, title: str, unit: str, pick: Callable[[Mapping[str, Any]], list[Series]]) -> Picture | None:
         attribution = self.document.evidence.extra.get(heat.PATH, {})
@@ -219,11 +229,11 @@ class Gallery:
         times = [point.x for one in series for point in one.points]
         begin, end = min(times), max(times)
         x = _time_axis(begin, end)
-        ends = [p.high if p.high is not None else p.y for one in series for p in one.points]
-        trip = number(attribution, "trip", "temp_c") if unit == "C" else None
-        y = linear_axis(unit, [*ends, *([trip] if trip is not None else [])], zero=unit != "C")
+        ends = [end for one in series for p in one.points for end in (p.y, p.high) if end is not None]
+        trip = number(attribution, "trip", "temp_c") if unit == "°C" else None
+        y = linear_axis(unit, [*ends, *([trip] if trip is not None else [])], zero=trip is None)
         backdrop = Backdrop(
-            tuple(self._phase_bands(begin, end)), tuple(_alert_marks(attribution)), trip, f"throttle trip {trip} C"
+            tuple(self._phase_bands(begin, end)), tuple(_alert_marks(attribution)), trip, f"throttle trip {trip} °C"
         )
         return Picture(title, chart(title, x, y, series, backdrop, 2 * WIDTH), _HEAT_NOTE, wide=True)
 
@@ -255,15 +265,16 @@ class Gallery:
         return [series for series in made if len(series.points) > 1]
 
     def _phase_bands(self, begin: float, end: float) -> Iterable[Band]:
-        windows = []
+        windows: dict[tuple[float, float], list[str]] = {}
         for arm in self.arms:
             for result in arm.results:
                 start = seconds(text(result.window, "start_utc"))
                 stop = seconds(text(result.window, "end_utc"))
                 if start is not None and stop is not None and stop > begin and start < end:
-                    windows.append((max(start, begin), min(stop, end), f"{arm.name} {clean(result.name, 40)}"))
-        for n, (start, stop, name) in enumerate(sorted(windows)):
-            yield Band(start, stop, name, n)
+                    span = max(start, begin), min(stop, end)
+                    windows.setdefault(span, []).append(f"{arm.name} {clean(result.name, 40)}")
+        for n, ((start, stop), names) in enumerate(sorted(windows.items())):
+            yield Band(start, stop, ", ".join(names), n)
 
 
 _NEEDLE_NOTE: Final = {

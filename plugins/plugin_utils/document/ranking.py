@@ -22,7 +22,7 @@ from typing import Final
 
 from ..evidence import Evidence, mapping, texts
 from .figures import find
-from .heat import of_figure
+from .heat import by_path
 from .model import ArmVerdict, Column, Contender, Figure, Ranking, Ref
 from .tables import decode_at_depth, decode_names, needle_depths, session_counts, sweep_levels
 from .words import clean, decimal, percent
@@ -63,7 +63,7 @@ def _arms(ranking: Ranking) -> tuple[str, ...]:
 
 class _Ranker:
     def __init__(self, evidence: Evidence, columns: Sequence[Column], figures: Sequence[Figure]) -> None:
-        self.evidence = evidence
+        self.heat = by_path(evidence)
         self.columns = columns
         self.figures = figures
         self.ttft_error_s = max(
@@ -149,7 +149,7 @@ class _Ranker:
             contender.arm: heat.alerts
             for contender in contenders
             for figure in contender.figures
-            if (heat := of_figure(self.evidence, figure)).throttled
+            if (heat := self.heat[figure.ref.path]).throttled
         }
         return "".join(f"; {arm} under {alerts} throttle alerts" for arm, alerts in told.items())
 

@@ -23,7 +23,7 @@ WIDTH: Final = 480
 HEIGHT: Final = 300
 LEFT: Final = 56
 RIGHT: Final = 14
-TOP: Final = 14
+TOP: Final = 26
 BOTTOM: Final = 40
 SERIES: Final = 6
 """How many series have a colour and a marker of their own; further ones begin anew."""
@@ -166,19 +166,25 @@ def gantt(title: str, x: Axis, bars: Sequence[Bar], width: int = 2 * WIDTH) -> s
     return _svg(title, body, height, width)
 
 
-def whiskers(title: str, x: Axis, rows: Sequence[tuple[str, int, Point]], width: int = WIDTH) -> str:
-    """One line per arm: its runs' range and median on a common axis."""
-    height = TOP + BOTTOM + 22 * max(len(rows), 1)
-    body = _frame(x, None, height, width)
-    for number, (name, index, point) in enumerate(rows):
-        middle = TOP + 22 * number + 11
-        at = _f(x.place(point.x, LEFT, width - RIGHT))
-        if point.low is not None and point.high is not None:
-            ends = [_f(x.place(value, LEFT, width - RIGHT)) for value in (point.low, point.high)]
+def whiskers(title: str, x: Axis, lines: Sequence[tuple[str, int, Point]]) -> str:
+    """One line per arm: its runs' range and median on a common axis. Small, to stand beside a sentence."""
+    width, left, right, line = 260, 26, 12, 16
+    floor = line * max(len(lines), 1) + 4
+    body = []
+    for (value, label), anchor in ((x.ticks[0], "start"), (x.ticks[-1], "end")):
+        tick = _f(x.place(value, left, width - right))
+        body.append(f'<line class="grid" x1="{tick}" x2="{tick}" y1="2" y2="{floor}"/>')
+        body.append(f'<text x="{tick}" y="{floor + 12}" text-anchor="{anchor}">{escape(label)}</text>')
+    body.append(f'<path class="axis" d="M{left} {floor} H{width - right}"/>')
+    for number, (name, index, point) in enumerate(lines):
+        middle = line * number + 10
+        at = x.place(point.x, left, width - right)
+        if point.low is not None and point.high is not None and point.high > point.low:
+            ends = [_f(x.place(value, left, width - right)) for value in (point.low, point.high)]
             body.append(f'<path class="range s{index % SERIES}" d="M{ends[0]} {middle} H{ends[1]}"/>')
-        body.append(f'<text x="{LEFT - 6}" y="{middle + 4}" text-anchor="end">{escape(name)}</text>')
-        body.append(_linked(_marker(float(at), middle, index, point.told), point.href))
-    return _svg(title, body, height, width)
+        body.append(f'<text x="{left - 6}" y="{middle + 4}" text-anchor="end">{escape(name)}</text>')
+        body.append(_linked(_marker(at, middle, index, point.told), point.href))
+    return _svg(title, body, floor + 18, width)
 
 
 def legend(names: Sequence[tuple[str, int]]) -> str:
@@ -214,7 +220,7 @@ def _frame(x: Axis, y: Axis | None, height: int, width: int) -> list[str]:
         f'<text class="title" x="{(LEFT + right) / 2:g}" y="{height - 6}" text-anchor="middle">{escape(x.title)}</text>'
     )
     if y is not None:
-        body.append(f'<text class="title" x="{LEFT - 44}" y="{TOP - 3}">{escape(y.title)}</text>')
+        body.append(f'<text class="title" x="{LEFT - 44}" y="{TOP - 12}">{escape(y.title)}</text>')
     return body
 
 
@@ -227,10 +233,8 @@ def _bands(x: Axis, bands: Sequence[Band], height: int, width: int) -> list[str]
             f'height="{height - TOP - BOTTOM}"><title>{escape(band.name)}</title></rect>'
         )
         if end - begin > 6 * len(band.name):
-            middle = _f((begin + end) / 2)
-            body.append(
-                f'<text class="band" x="{middle}" y="{TOP + 11}" text-anchor="middle">{escape(band.name)}</text>'
-            )
+            place = f'x="{_f((begin + end) / 2)}" y="{height - BOTTOM - 13}"'
+            body.append(f'<text class="band" {place} text-anchor="middle">{escape(band.name)}</text>')
     return body
 
 

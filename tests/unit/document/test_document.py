@@ -234,7 +234,10 @@ def test_a_partial_document_says_where_it_stands(sim_small: Path) -> None:
 
 
 def test_a_simulated_spike_is_marked_in_every_form(sim_small: Path) -> None:
-    assert all("SIMULATED" in text for text in render(load(sim_small)).values())
+    forms = render(load(sim_small))
+    assert json.loads(forms.pop("results.json"))["simulated"] is True
+    assert len(forms) == 4
+    assert all("SIMULATED" in text for text in forms.values())
 
 
 def test_events_change_the_end_mark(sim_small: Path) -> None:
