@@ -16,8 +16,9 @@ A prediction is made before the request is sent and kept beside what came: its e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 # A prefill is late beyond the upper bound and half of it again.
 LATE = 1.5
@@ -56,6 +57,24 @@ class Prediction:
             "b": self.b,
             "rule": self.rule,
         }
+
+
+def cold_points(results: Iterable[Mapping[str, Any]], boot_id: str | None) -> list[tuple[int, float]]:
+    """(tokens, seconds) of the needles among result documents that one boot proved cold, ready for ``predict``.
+
+    A needle that was meant cold and was not, or whose state is unproven, is no point; nor is one of another boot.
+    """
+    points = []
+    for result in results:
+        summary = result.get("summary") or {}
+        context = result.get("context") or {}
+        tokens, seconds = summary.get("prompt_tokens"), summary.get("ttft_s")
+        cold = (summary.get("cache") or {}).get("state") == "cold"
+        same = boot_id is None or context.get("boot_id") == boot_id
+        measured = isinstance(tokens, int) and isinstance(seconds, (int, float))
+        if result.get("phase") == "needle" and cold and same and measured:
+            points.append((int(tokens), float(seconds)))
+    return points
 
 
 def predict(points: Iterable[tuple[int, float]], tokens: int) -> Prediction | None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.lobes.spike.plugins.module_utils.engine.patience import error, expected_heat, predict
+from ansible_collections.lobes.spike.plugins.module_utils.engine.patience import (
+    cold_points,
+    error,
+    expected_heat,
+    predict,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +63,21 @@ def test_repeats_at_one_depth_are_one_point() -> None:
     assert prediction is not None
     assert prediction.points == 1
     assert prediction.low_s == pytest.approx(4.0)
+
+
+def test_only_needles_that_this_boot_proved_cold_are_points() -> None:
+    def needle(
+        tokens: object, seconds: object, state: str, boot: str = "a@1", phase: str = "needle"
+    ) -> dict[str, object]:
+        summary = {"prompt_tokens": tokens, "ttft_s": seconds, "cache": {"state": state}}
+        return {"phase": phase, "context": {"boot_id": boot}, "summary": summary}
+
+    results = [
+        needle(128073, 46.84, "cold"), needle(250073, 1.97, "warm"), needle(5, 1.0, "unproven"),
+        needle(250073, 131.7, "cold", boot="b@2"), needle(9, None, "cold"), needle(9, 1.0, "cold", phase="decode"), {},
+    ]  # fmt: skip
+    assert cold_points(results, "a@1") == [(128073, 46.84)]
+    assert cold_points(results, None) == [(128073, 46.84), (250073, 131.7)]
 
 
 def test_heat_is_unknown_where_it_was_not_measured() -> None:
