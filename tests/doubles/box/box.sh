@@ -34,7 +34,7 @@ key() {
 ours() { docker ps -aq --no-trunc "${mine[@]}" --filter "name=^/$1\$"; }
 
 up() {
-  local name=${1:-} port=${2:-} begin=$SECONDS id image lane='' environment _
+  local name=${1:-} port=${2:-} begin=$SECONDS id image lane='' fuse='' environment _
   [[ $name =~ ^[a-z0-9][a-z0-9-]*$ && $port =~ ^[0-9]+$ ]] || die "usage: box.sh up NAME PORT [KEY=VALUE...]"
   shift 2
   docker version >/dev/null 2>&1 || die "no container engine answers; tools/engine.sh up starts one"
@@ -43,6 +43,7 @@ up() {
   image=$(cat "$build/images/box.digest")
   [ "${BOX_LANES:-}" = none ] || lane=$(real_name lane)
   environment=$(IFS=';'; echo "$*")
+  [ ! -e /dev/fuse ] || fuse=1
   id=$(ours "$name")
   if [ -n "$id" ] && [ "$(docker inspect -f '{{.Config.Image}} {{.State.Running}}' "$id")" = "$image true" ]; then
     say "$name is up already on port $port"
@@ -50,7 +51,7 @@ up() {
     [ -z "$id" ] || docker rm -fv "$id" >/dev/null
     docker run -d --init --name "$name" --hostname "${name#spike-}" --label lobes.spike.double=1 \
       --label "lobes.spike.double.checkout=$here" --cap-add SYS_ADMIN --cap-add NET_ADMIN \
-      --security-opt seccomp=unconfined --security-opt apparmor=unconfined \
+      --security-opt seccomp=unconfined --security-opt apparmor=unconfined ${fuse:+--device /dev/fuse} \
       -p "127.0.0.1:$port:22" -v "$store/registry:/srv/registry:ro" -e "BOX_AUTHORIZED_KEY=$(key)" \
       -e "BOX_LANE_IMAGE=$lane" -e "BOX_FAULTS=${BOX_FAULTS:-}" -e "BOX_ENGINE_ENV=$environment" "$image" >/dev/null
   fi

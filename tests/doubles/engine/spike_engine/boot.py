@@ -50,6 +50,7 @@ class Boot:
     ) -> None:
         self.settings, self.arm, self.faults = settings, arm, faults
         self.console, self.host, self.truth, self.speedup = console, host, truth, speedup
+        self.began = time.time()
 
     async def run(self, port: int) -> None:
         """Returns when the server may listen. Raises BootEnd when the boot fails."""
@@ -72,7 +73,7 @@ class Boot:
         for line in lines:
             played += line.after_s
             await asyncio.sleep(max(0.0, start + played / self.speedup - time.monotonic()))
-            if line.stage in ("load", "args", "core") and not death:
+            if line.stage in ("load", "args", "core", "memory") and not death:
                 death = self._found_now(line.stage)
             if death and line.stage == death.stage:
                 await self._die(death)
@@ -107,6 +108,8 @@ class Boot:
         """Failures that the box itself causes: memory that is not there, files that are not there."""
         arm, free = self.arm, self.host.available_gib()
         table = deaths(arm, free_gib=free or 0.0)
+        if stage == "memory":
+            return table["die-at-boot-profiling"] if self.host.freed_since(self.began) else None
         if stage == "core":
             return self._missing_model()
         if stage == "load":

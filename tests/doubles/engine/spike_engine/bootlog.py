@@ -79,7 +79,7 @@ DEV_ROUTES = tuple(
 LOGO = (
     "",
     "       █     █     █▄   ▄█",
-    " ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.29.0",
+    " ▄▄ ▄█ █     █     █ ▀▄▀ █  version {version}",
     "  █▄█▀ █     █     █     █  model   {model}",
     "   ▀▀  ▀▀▀▀▀ ▀▀▀▀▀ ▀     ▀",
     "",
@@ -99,7 +99,12 @@ class Line:
     stage: str = ""  # set where a fault can stop the boot or a caller wants to know
 
 
-def settings_line(s: argparse.Namespace, arm: Arm) -> str:
+def version(faults: Faults) -> str:
+    """The release that the double plays."""
+    return "0.27.1" if faults.on("log-old") else "0.32.0" if faults.on("log-new") else "0.29.0"
+
+
+def settings_line(s: argparse.Namespace, arm: Arm, version: str) -> str:
     """The long line of resolved settings that the core prints."""
     spec = "None"
     if arm.spec_method:
@@ -107,7 +112,7 @@ def settings_line(s: argparse.Namespace, arm: Arm) -> str:
     kv = "fp8" if arm.kv_asked == "fp8" else arm.kv_dtype
     parser = s.reasoning_parser or ""
     return (
-        f"Initializing a V1 LLM engine (v0.29.0) with config: model={arm.model!r}, speculative_config={spec}, "
+        f"Initializing a V1 LLM engine (v{version}) with config: model={arm.model!r}, speculative_config={spec}, "
         f"tokenizer={arm.model!r}, skip_tokenizer_init=False, tokenizer_mode=auto, revision={s.revision}, "
         f"tokenizer_revision=None, trust_remote_code={s.trust_remote_code}, dtype=torch.bfloat16, max_seq_len={arm.max_len}, "
         f"download_dir={s.download_dir!r}, load_format=auto, tensor_parallel_size=1, pipeline_parallel_size=1, "
@@ -183,7 +188,9 @@ def script(
     yield Line(3.0, RAW, "INFO {stamp} [__init__.py:225] Automatically detected platform cuda.")
     if logo:
         for row in LOGO:
-            yield api(5.0 if row == LOGO[0] else 0, "api_utils.py:347", row.format(model=arm.model))
+            yield api(
+                5.0 if row == LOGO[0] else 0, "api_utils.py:347", row.format(model=arm.model, version=version(faults))
+            )
     yield api(0.2, "api_utils.py:286", f"non-default args: {s.given}", stage="args")
     yield api(4.0, "model.py:684", "Resolved architecture: NemotronHForCausalLM", stage="config")
     yield api(0.1, "model.py:2021", f"Using max model len {arm.max_len}")
@@ -233,7 +240,7 @@ def script(
             stderr=True,
         )
         yield Line(0, RAW, "WARNING {stamp} [importing.py:45] Triton kernels may\rreload; this is harmless.")
-    yield core(14.0, "core.py:123", settings_line(s, arm), stage="core")
+    yield core(14.0, "core.py:123", settings_line(s, arm, version(faults)), stage="core")
     if faults.on("log-long-line"):
         yield core(0, "core.py:140", "Resolved environment: " + ", ".join(f"VLLM_KNOB_{i}=default" for i in range(900)))
     yield core(

@@ -21,14 +21,16 @@ class Console:
     def __init__(self, faults: Faults) -> None:
         self.faults = faults
         self.pids = {API: os.getpid(), CORE: os.getpid() + 181}
+        self.behind = 0.0  # one process's clock may trail another's by a second
         self.skew = faults.number("clock-skew", 7200) if faults.on("clock-skew") else 0.0
 
     def stamp(self) -> str:
         """Now, as the log writes it: no year, no zone, UTC as in the image."""
-        return time.strftime("%m-%d %H:%M:%S", time.gmtime(time.time() + self.skew))
+        return time.strftime("%m-%d %H:%M:%S", time.gmtime(time.time() + self.skew - self.behind))
 
     def put(self, line: Line) -> None:
         """Prints one line; a record's continuation lines repeat its prefix and end with a carriage return."""
+        self.behind = 1.0 if line.stage == "early" and self.faults.on("log-noise") else 0.0
         rows = line.text.replace("{stamp}", self.stamp()).split("\n")
         for row in rows:
             tail = "\r" if len(rows) > 1 else ""

@@ -35,8 +35,8 @@ FAULTS: dict[str, str] = {
     "slow-boot": "JIT warm-up phase takes ARG times longer (default 4), alive all the while",
     "never-ready": "autotune progress for ever, never listens",
     # log shape
-    "log-old": "0.27.1 text: two KV lines, 'Model loading took' without 'memory'",
-    "log-new": "0.31+ text: prefix inside the record, progress bars bare, no ModelOpt notice",
+    "log-old": "a 0.27.1: two KV lines, 'Model loading took' without 'memory'",
+    "log-new": "a 0.32.0: prefix inside the record, progress bars bare, no ModelOpt notice",
     "log-ansi": "coloured log, as on a terminal",
     "log-debug": "relative paths instead of base names in [file:line]",
     "log-long-line": "one log line over 16 KiB while booting",
@@ -81,7 +81,7 @@ FAULTS: dict[str, str] = {
     "unicode": "text of multi-byte characters",
     "merged-writes": "several events in one write: ARG events (default 4)",
     # what the model says
-    "ignore-forced": "min_tokens and ignore_eos are ignored: short answers",
+    "ignore-forced": "min_tokens and ignore_eos are ignored: answers of ARG tokens (default 10)",
     "zero-tokens": "end of text at once: no token at all",
     "degenerate": "usage counts far more tokens than the text holds",
     "forgets": "needle not found, facts wrong",

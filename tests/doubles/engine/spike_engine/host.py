@@ -49,6 +49,13 @@ class Host:
         self.file.truncate(len(text))
         self.file.flush()
 
+    def freed_since(self, when: float) -> bool:
+        """Whether another process gave memory back since this time (UTC seconds)."""
+        try:
+            return os.stat(os.path.join(self.directory, "freed")).st_mtime > when
+        except OSError:
+            return False
+
     def available_gib(self) -> float | None:
         """MemAvailable of the box double; None without one."""
         try:

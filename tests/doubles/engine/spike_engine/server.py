@@ -16,7 +16,7 @@ from typing import Any
 from . import arm as arms
 from . import perf, texts
 from .answers import Reply, compose, force
-from .bootlog import API, CORE, Line
+from .bootlog import API, CORE, Line, version
 from .console import Console
 from .core import Core, Job
 from .faults import Faults
@@ -152,7 +152,7 @@ class Server:
             connection.answer(status, b"", "text/plain")
             return status
         simple: dict[tuple[str, str], Callable[[], Any]] = {
-            ("GET", "/version"): lambda: {"version": "0.29.0"},
+            ("GET", "/version"): lambda: {"version": version(self.faults)},
             ("GET", "/v1/models"): self._models,
             ("GET", "/load"): lambda: {"server_load": self.load - 1},
             ("POST", "/detokenize"): lambda: {
@@ -283,6 +283,7 @@ class Server:
             return Reply(), []
         if self.faults.on("ignore-forced", number):
             least = 0
+            reply.content = reply.content[: int(self.faults.number("ignore-forced", 10))]
         reply = force(reply, min(least, limit), limit)
         said = units(reply, self.tokenizer)[:limit]
         return reply, said
@@ -463,7 +464,8 @@ class Server:
         for stream in list(self.streams):
             self.console.record(API, "async_llm.py:640", f"Request {stream.id} failed (engine dead).")
             stream.fail()
-        asyncio.get_running_loop().call_later(5 / self.speed["boot"] + 0.5, self.stop.set)
+        if os.environ.get("VLLM_KEEP_ALIVE_ON_ENGINE_DEATH") != "1":
+            asyncio.get_running_loop().call_later(5 / self.speed["boot"] + 0.5, self.stop.set)
 
     def terminate(self) -> None:
         """SIGTERM: a clean stop, in-flight requests aborted."""

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from . import faults, trees
+from . import eagain, faults, trees
 from .faults import SIM
 
 CACHE = "/root/.cache/huggingface"
@@ -72,14 +72,22 @@ def _cache(kind: str, broken: bool) -> None:
     """Breaks the model's snapshot, or makes it whole again."""
     hub = os.path.join(CACHE, "hub")
     if not broken:
-        if kind == "cache-locks-foreign":
-            subprocess.run(["chattr", "-i", os.path.join(hub, ".locks")], check=False, stderr=subprocess.DEVNULL)
-            with contextlib.suppress(OSError):
-                os.chown(os.path.join(hub, ".locks"), 0, 0)
+        if kind == "cache-full":
+            subprocess.run(["umount", hub], check=False)
+        for folder, _, _ in os.walk(CACHE):
+            os.chown(folder, 0, 0)
         subprocess.run(["spike-box-cache"], check=True, stdout=subprocess.DEVNULL)
         return
     if kind == "cache-empty":
         shutil.rmtree(hub, ignore_errors=True)
+        return
+    if kind == "cache-full":
+        shutil.rmtree(hub, ignore_errors=True)
+        os.makedirs(hub)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", hub], check=True)
+        return
+    if kind == "cache-other-revision":
+        _other_revision(hub)
         return
     if kind == "cache-locks-foreign":
         for folder, _, _ in os.walk(CACHE):
@@ -98,16 +106,38 @@ def _cache(kind: str, broken: bool) -> None:
                     os.truncate(os.path.realpath(path), os.path.getsize(path) // 2)
 
 
+def _other_revision(hub: str) -> None:
+    """The public commit of the checkpoint instead of the one that the seed's night used."""
+    for folder in os.listdir(hub):
+        snapshots = os.path.join(hub, folder, "snapshots")
+        for name in os.listdir(snapshots) if os.path.isdir(snapshots) else []:
+            if name.startswith("bee7596271d1"):
+                os.rename(os.path.join(snapshots, name), os.path.join(snapshots, "cc84af2fe716" + name[12:]))
+
+
+def _restart_docker(seconds: float) -> None:
+    with open("/run/docker.pid", encoding="ascii") as file:
+        pid = int(file.read())
+    os.kill(pid, signal.SIGTERM)
+    while os.path.exists(f"/proc/{pid}/exe") and os.path.exists("/run/docker.pid"):
+        time.sleep(0.05)
+    code = f"sleep {seconds}; exec dockerd --registry-mirror=http://127.0.0.1:5000 >>/var/log/dockerd.log 2>&1"
+    subprocess.Popen(["sh", "-c", code], start_new_session=True, stdin=subprocess.DEVNULL)
+
+
 def _apply(name: str, arg: str, broken: bool) -> None:
     """The side of a fault that is not in the driver or the tools."""
     if name == "tegrastats-absent":
         _hide("/usr/bin/tegrastats", broken)
     elif name == "tegrastats-not-executable":
-        os.chmod("/usr/bin/tegrastats", 0o644 if broken else 0o755)
+        if not broken:
+            os.unlink("/usr/bin/tegrastats")
+        _hide("/usr/bin/tegrastats", broken)
+        if broken:
+            trees.put("/usr/bin/tegrastats", "#!/bin/sh\n")
     elif name == "no-journal":
         _hide("/usr/local/bin/journalctl", broken)
     elif name == "dmesg-denied":
-        os.chmod("/dev/kmsg", 0o000 if broken else 0o644)
         _hide("/dev/kmsg", broken)
     elif name == "cpu-pinned":
         trees.cpus(f"{SIM}/cpu", broken)
@@ -117,10 +147,12 @@ def _apply(name: str, arg: str, broken: bool) -> None:
         _fan("cool", "quiet" if broken else "cool")
     elif name == "gpu-asleep":
         _gpu_temp(broken)
-    elif name in ("cache-locks-foreign", "cache-truncated", "cache-missing-shard", "cache-empty"):
+    elif name.startswith("cache-"):
         _cache(name, broken)
     elif name == "no-runtime":
         _runtime(not broken)
+    elif name == "docker-restarts" and broken:
+        _restart_docker(float(arg or 2))
     elif name == "docker-down":
         with open("/run/docker.pid", encoding="ascii") as file:
             os.kill(int(file.read()), signal.SIGSTOP if broken else signal.SIGCONT)
@@ -136,11 +168,17 @@ def _apply(name: str, arg: str, broken: bool) -> None:
 
 
 def _gpu_temp(asleep: bool) -> None:
-    """A railgated GPU's sensor cannot be read. Here reading it fails with an input/output error instead of EAGAIN."""
+    """A railgated GPU's sensor cannot be read: EAGAIN, or EIO where the machine has no FUSE."""
     path = f"{SIM}/class/thermal/thermal_zone1/temp"
-    with contextlib.suppress(FileNotFoundError):
+    if not asleep:
+        subprocess.run(["umount", "-l", eagain.SENSOR], check=False, stderr=subprocess.DEVNULL)
+        if os.path.islink(path):
+            os.unlink(path)
+    elif os.path.exists("/dev/fuse"):
+        _daemon("eagain", ["python3", "-m", "spike_box.eagain"])
+        time.sleep(0.3)
+    else:
         os.unlink(path)
-    if asleep:
         os.symlink("/proc/self/mem", path)
 
 

@@ -90,6 +90,7 @@ class Box:
         self.next_alert = self.next_current = 0.0
         self.booting_since: float | None = None
         self.renumbered = False
+        self.held: dict[str, float] = {}
         self.nvrm_said: set[str] = set()
 
     @staticmethod
@@ -179,9 +180,13 @@ class Box:
             and self.booting_since is not None
             and now - self.booting_since > faults.number(on, "lane-frees-memory", 2)
         )
-        gib = [float(e.get("gib") or 0) for e in running]
-        # The smallest one is an embedding or reranking lane.
-        return sum(gib) - (min(gib) if freed and len(gib) > 1 else 0)
+        held = {e["name"]: float(e.get("gib") or 0) for e in running}
+        if freed and len(held) > 1:
+            held[min(held, key=lambda name: held[name])] = 0.0  # the smallest is an embedding or reranking lane
+        if booting and any(held.get(name, 0.0) < gib - 1 for name, gib in self.held.items()):
+            trees.put(f"{SIM}/freed", "an engine is booting, and another process gave memory back\n")
+        self.held = held
+        return sum(held.values())
 
     # --- heat ------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ FAULTS: dict[str, str] = {
     "tegrastats-r38.4": "tegrastats as L4T R38.4 prints it (default: R38.2)",
     "tegrastats-r39.2": "tegrastats as R39.2 prints it: three figures a rail",
     "tegrastats-orin": "tegrastats of an AGX Orin, R36.4",
+    "tegrastats-xavier": "tegrastats of an AGX Xavier, R35: other rails, no unit on them, upper-case zones",
     "tegrastats-absent": "there is no tegrastats",
     "tegrastats-not-executable": "tegrastats may not be run",
     "tegrastats-dies": "tegrastats ends after ARG lines (default 5), the last one cut in the middle",
@@ -28,7 +29,8 @@ FAULTS: dict[str, str] = {
     "no-vin": "the VIN rail is missing",
     "clock-jump": "tegrastats' clock steps back ARG seconds (default 3600) after its fifth line",
     # heat and power
-    "gpu-asleep": "GPU railgated: gpu-thermal cannot be read, no gpu@, VDD_GPU 0",
+    "gpu-asleep": "GPU railgated: gpu-thermal answers EAGAIN, no gpu@, VDD_GPU 0",
+    "gpu-flickers": "gpu@ missing from every second line of tegrastats",
     "throttle": "gpu at its 109 C trip while the engine works: alerts 0 -> 1 in the kernel log, 30 a minute",
     "throttle-always": "the same whether anything works or not",
     "over-current": "oc3 counts while the engine works, with no thermal event at all",
@@ -57,11 +59,14 @@ FAULTS: dict[str, str] = {
     "registry-slow": "image layers trickle: ARG seconds each (default 10)",
     "registry-cuts": "image layers end in the middle",
     "registry-lies": "the manifest sent is not the one asked for by digest",
+    "docker-restarts": "the container engine ends and is back after ARG seconds (default 2); its containers stop",
     "docker-down": "the container engine does not answer",
     # disk and cache
     "cache-locks-foreign": ".locks of the HF cache not writable by the cache's owner",
     "cache-truncated": "one shard of the model cut short",
     "cache-missing-shard": "one shard that the index names is not there",
+    "cache-other-revision": "the cache holds another commit of the model than the pinned one",
+    "cache-full": "the file system of the HF cache has no room left",
     "cache-empty": "the HF cache is empty",
     "disk-full": "the disk of the spike's directory is full",
     # others

@@ -41,6 +41,8 @@ def line(state: dict[str, Any], on: dict[str, str], root: bool, averages: Averag
     """One line for this state, these faults, these rights."""
     if "tegrastats-orin" in on:
         return _orin(state, root, when)
+    if "tegrastats-xavier" in on:
+        return _xavier(state, when)
     averages.take(state["rails"])
     odd = "tegrastats-odd" in on
     parts = [
@@ -63,7 +65,8 @@ def line(state: dict[str, Any], on: dict[str, str], root: bool, averages: Averag
     if odd:
         temp.update(soc012=temp["tj"] + 1.25, soc345=-256.0, cpu=round(temp["cpu"]))
     for zone in ("cpu", "tj", "soc012", "gpu", "soc345"):
-        if zone != "gpu" or state["awake"]:
+        flickered = "gpu-flickers" in on and averages.samples % 2 == 0
+        if zone != "gpu" or (state["awake"] and not flickered):
             value = temp[zone]
             parts.append(f"{zone}@{value if isinstance(value, int) else round(value, 3)}C")
     triple = "tegrastats-r39.2" in on
@@ -91,6 +94,16 @@ def _orin(state: dict[str, Any], root: bool, when: float) -> str:
         "RAM 18207/62841MB (lfb 466x4MB) SWAP 86/31420MB (cached 0MB) "
         f"CPU [14%@2188,9%@2188,off,off] {extra}cpu@{t - 1:.3f}C soc2@48.437C soc0@49.093C tj@{t:.3f}C soc1@49C "
         "VDD_GPU_SOC 2412mW/2412mW VDD_CPU_CV 1607mW/1607mW VIN_SYS_5V0 4707mW/4707mW"
+    )
+
+
+def _xavier(state: dict[str, Any], when: float) -> str:
+    t = state["temp"]["tj"]
+    return (
+        f"{time.strftime('%m-%d-%Y %H:%M:%S', time.localtime(when))} "
+        "RAM 4722/31920MB (lfb 5903x4MB) SWAP 0/15960MB (cached 0MB) CPU [2%@1190,1%@1190,off,off,off,off,off,off] "
+        f"EMC_FREQ 0% GR3D_FREQ {round(99 * state['busy'])}% AO@39C GPU@{t:.1f}C Tdiode@42.75C PMIC@50C "
+        f"AUX@38.5C CPU@{t:.1f}C thermal@39.05C GPU 0/0 CPU 311/311 SOC 933/933 CV 0/0 VDDRQ 155/155 SYS5V 1513/1513"
     )
 
 

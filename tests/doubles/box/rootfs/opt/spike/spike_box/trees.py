@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import Any
 
 TOTAL_KB = 128790092  # 122.82 GiB
@@ -70,6 +71,8 @@ def hwmon_order(renumbered: bool) -> dict[str, int]:
 
 def hwmon(root: str, renumbered: bool = False) -> None:
     """The hwmon devices with their constant files."""
+    for folder in os.listdir(root) if os.path.isdir(root) else []:
+        shutil.rmtree(f"{root}/{folder}")
     for name, i in hwmon_order(renumbered).items():
         base = f"{root}/hwmon{i}"
         put(f"{base}/name", name + "\n")
