@@ -76,7 +76,7 @@ def _cache(kind: str, broken: bool) -> None:
             subprocess.run(["umount", hub], check=False)
         for folder, _, _ in os.walk(CACHE):
             os.chown(folder, 0, 0)
-        subprocess.run(["spike-box-cache"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["spike-box-cache"], check=True, capture_output=True)
         return
     if kind == "cache-empty":
         shutil.rmtree(hub, ignore_errors=True)
@@ -185,7 +185,7 @@ def _gpu_temp(asleep: bool) -> None:
 def _runtime(present: bool) -> None:
     _hide("/etc/docker/daemon.json", not present)
     if not present:
-        trees.put("/etc/docker/daemon.json", "{}\n")
+        trees.put("/etc/docker/daemon.json", '{"runtimes": {}}\n')
     with open("/run/docker.pid", encoding="ascii") as file:
         os.kill(int(file.read()), signal.SIGHUP)
     time.sleep(0.3)

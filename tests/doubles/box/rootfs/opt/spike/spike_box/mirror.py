@@ -90,10 +90,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         with open(blob(digest), "rb") as file:
-            if "registry-cuts" in on and size > 100_000:
+            if "registry-cuts" in on and size > 2000:
                 self.wfile.write(file.read(size // 2))
                 self.close_connection = True
-            elif "registry-slow" in on and size > 100_000:
+            elif "registry-slow" in on and size > 2000:
                 self._trickle(file.read(), faults.number(on, "registry-slow", 10))
             else:
                 self._whole(file.fileno(), size)
