@@ -155,7 +155,11 @@ def conclusions(checkpoint: dict[str, Any]) -> list[str]:
     said = []
     files, kinds, scales = checkpoint["files"], checkpoint["kinds"], checkpoint["scales"]
     if checkpoint["whole"]:
-        said.append(f"All {len(files)} files that the index names are there and whole by their headers.")
+        said.append(
+            "The one file is whole by its header."
+            if len(files) == 1
+            else f"All {len(files)} files that the index names are there and whole by their headers."
+        )
     else:
         said += [f"{problem[0].upper()}{problem[1:]}." for problem in checkpoint["problems"]]
     if checkpoint["revision"]["equal"]:

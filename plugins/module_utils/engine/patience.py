@@ -71,9 +71,10 @@ def cold_points(results: Iterable[Mapping[str, Any]], boot_id: str | None) -> li
         tokens, seconds = summary.get("prompt_tokens"), summary.get("ttft_s")
         cold = (summary.get("cache") or {}).get("state") == "cold"
         same = boot_id is None or context.get("boot_id") == boot_id
-        measured = isinstance(tokens, int) and isinstance(seconds, (int, float))
-        if result.get("phase") == "needle" and cold and same and measured:
-            points.append((int(tokens), float(seconds)))
+        if not (isinstance(tokens, int) and isinstance(seconds, (int, float))):
+            continue
+        if result.get("phase") == "needle" and cold and same:
+            points.append((tokens, float(seconds)))
     return points
 
 

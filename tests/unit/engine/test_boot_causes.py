@@ -88,6 +88,12 @@ def test_a_worker_below_the_core_is_the_root() -> None:
     assert failure(worker + rest).text == "XError: the root"
 
 
+def test_a_real_failure_three_processes_deep() -> None:
+    cause = failure((samples.DATA / "vllm-0.32.0-cpu-failed.log").read_text(encoding="utf-8"))
+    assert cause.text == "ModuleNotFoundError: No module named 'compressed_tensors'"
+    assert cause.stage == "load_start"
+
+
 def test_port_arguments_and_validation() -> None:
     port = samples.traceback(
         "APIServer",

@@ -56,6 +56,22 @@ def test_real_cpu_boot_yields_all_its_milestones() -> None:
     assert log.cause() is None
 
 
+def test_a_newer_release_yields_all_its_milestones() -> None:
+    # 0.32.0 puts the prefix into the record, prints bare lines without it and names the device in the pool's line.
+    log = read((samples.DATA / "vllm-0.32.0-cpu.log").read_bytes())
+    assert times(log) == [
+        ("arguments", 0), ("architecture", 132), ("max_model_len", 132), ("engine_config", 204), ("load_start", 260),
+        ("checkpoint", 261), ("weights_loaded", 263), ("kv_memory", 266), ("kv_pool", 266), ("engine_init", 267),
+        ("tasks", 270), ("http_start", 272), ("startup_complete", None),
+    ]  # fmt: skip
+    facts = log.facts()
+    assert facts["engine_version"] == "0.32.0"
+    assert facts["kv_pool"]["tokens"] == 46592
+    assert facts["settings"]["compilation_mode"] == "NONE"
+    assert log.ready
+    assert log.cause() is None
+
+
 def test_real_ngram_boot_shows_its_speculation() -> None:
     log = read(samples.real("ngram"))
     assert log.facts()["settings"]["speculative"] == {"method": "ngram", "model": None, "num_spec_tokens": 5}

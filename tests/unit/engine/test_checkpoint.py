@@ -129,6 +129,7 @@ def test_a_single_file_without_an_index(tmp_path: Path) -> None:
     assert read["whole"] is True
     assert read["quantisation"] is None
     assert read["kinds"] == {"lm_head.weight": 1, "q_proj.weight": 1}
+    assert read["conclusions"][0] == "The one file is whole by its header."
     assert "declares no quantised KV cache" in " ".join(read["conclusions"])
 
 
