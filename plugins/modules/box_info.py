@@ -76,6 +76,12 @@ options:
           - The engine's share of all memory, above 0 up to 1. MemAvailable, and what O(lane) gives back when it stops,
             must reach it.
         type: float
+      drop_caches:
+        description:
+          - Whether the page cache is dropped before the engine starts. Memory that is neither available nor held by a
+            process may then still become available, so its lack alone is unknown and not a failed requirement.
+        type: bool
+        default: false
       min_memory_available_gib:
         description: Memory in GiB that must be available in the same sense.
         type: float
@@ -129,6 +135,7 @@ box:
     memory_forecast:
       available_bytes: 47244640256
       lane_bytes: 60129542144
+      unaccounted_bytes: 0
       lane_source: "model-gear-vllm-worker: nvidia-smi, per process"
       expected_bytes: 107374182400
       wanted_bytes: 92316737945
@@ -169,7 +176,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.lobes.spike.plugins.module_utils.box.command import runner
-from ansible_collections.lobes.spike.plugins.module_utils.box.forecast import forecast, shares
+from ansible_collections.lobes.spike.plugins.module_utils.box.forecast import forecast, held_bytes, shares
 from ansible_collections.lobes.spike.plugins.module_utils.box.look import SECTIONS, look
 from ansible_collections.lobes.spike.plugins.module_utils.box.requirements import (
     GIB,
@@ -189,6 +196,7 @@ REQUIRE = {
     "hf_cache_writable": {"type": "bool", "default": False},
     "lanes": {"type": "list", "elements": "str", "default": []},
     "memory_utilization": {"type": "float"},
+    "drop_caches": {"type": "bool", "default": False},
     "min_memory_available_gib": {"type": "float"},
 }
 
@@ -206,12 +214,14 @@ def needs_of(require: dict[str, Any], own_label: str | None) -> Needs:
 def foretell(source: Source, box: dict[str, Any], lane_name: str | None, needs: Needs) -> dict[str, Any]:
     """The memory forecast of a box that was looked at."""
     going = [c for c in box["containers"] or [] if c["name"] == lane_name or has_label(c, needs.own_label)]
-    share = shares(source, going, (box["gpu"] or {}).get("processes"), box["memory"]["total_bytes"])
+    processes = (box["gpu"] or {}).get("processes")
+    share = shares(source, going, processes, box["memory"]["total_bytes"])
     if box["containers"] is None and (lane_name or needs.own_label):
         share = {"bytes": None, "source": "unknown: the containers could not be looked at"}
     floor = needs.min_memory_available_gib
     floor_bytes = None if floor is None else int(floor * GIB)
-    return forecast(box["memory"], share, needs.memory_utilization, floor_bytes)
+    held = held_bytes(source, processes)
+    return forecast(box["memory"], share, needs.memory_utilization, floor_bytes, held, needs.drop_caches)
 
 
 def main() -> None:

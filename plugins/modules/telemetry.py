@@ -86,13 +86,8 @@ events:
   returned: O(state=info)
   type: list
   elements: dict
-utc_s:
-  description: The box's UTC in seconds since 1970, read by this task.
-  returned: always
-  type: float
 """
 
-import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -138,13 +133,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    utc_s = time.time()
     try:
         check(module.params)
         result = act(module, module.params)
     except SpikeError as exc:
         module.fail_json(msg=str(exc), **exc.partial)
-    module.exit_json(utc_s=utc_s, **result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

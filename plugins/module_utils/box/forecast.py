@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -87,29 +88,56 @@ def shares(
     }
 
 
+def held_bytes(source: Source, processes: Sequence[Mapping[str, Any]] | None) -> int | None:
+    """What all processes hold that can be seen: resident memory plus the GPU's by nvidia-smi; None when unknown.
+
+    Shared pages count once for each process, so it is rather too much than too little.
+    """
+    if any(p["used_mib"] is None for p in processes or []):
+        return None
+    pages = 0
+    for pid in source.names("/proc"):
+        words = (source.read(f"/proc/{pid}/statm", 256) or "").split() if pid.isdigit() else []
+        pages += int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+    return pages * os.sysconf("SC_PAGE_SIZE") + int(sum(p["used_mib"] for p in processes or []) * MIB)
+
+
 def forecast(
-    memory: Mapping[str, Any], share: Mapping[str, Any], utilization: float | None, min_available_bytes: int | None
+    memory: Mapping[str, Any],
+    share: Mapping[str, Any],
+    utilization: float | None,
+    min_available_bytes: int | None,
+    held: int | None = 0,
+    drop_caches: bool = False,
 ) -> dict[str, Any]:
-    """``{available_bytes, lane_bytes, lane_source, expected_bytes, wanted_bytes, enough: bool|None}``.
+    """``{available_bytes, lane_bytes, lane_source, unaccounted_bytes, expected_bytes, wanted_bytes, enough}``.
 
     ``wanted_bytes`` is the larger of utilization x MemTotal and ``min_available_bytes``. ``enough`` is None, which is
     not a failure, when something needed is unknown and what is known does not already suffice.
+
+    ``unaccounted_bytes`` is memory that is neither available nor ``held`` by a process that can be seen. On a box with
+    unified memory dropping the page cache has been seen to free 87 GiB of it that MemAvailable did not count; with
+    ``drop_caches`` planned it may yet become available, so it turns a "no" into "unknown".
     """
     total, available = memory["total_bytes"], memory["available_bytes"]
     by_share = None if utilization is None or total is None else int(utilization * total)
     wanted = max((w for w in (by_share, min_available_bytes) if w is not None), default=None)
     lane_bytes = share["bytes"]
     expected = None if available is None or lane_bytes is None else available + lane_bytes
+    unaccounted = None if None in (total, available, held) else max(0, total - available - (held or 0))
     if wanted is None or available is None:
         enough = None
     elif available >= wanted:
         enough = True
+    elif expected is None or expected >= wanted:
+        enough = None if expected is None else True
     else:
-        enough = None if expected is None else expected >= wanted
+        enough = None if drop_caches and expected + (unaccounted or 0) >= wanted else False
     return {
         "available_bytes": available,
         "lane_bytes": lane_bytes,
         "lane_source": share["source"],
+        "unaccounted_bytes": unaccounted,
         "expected_bytes": expected,
         "wanted_bytes": wanted,
         "enough": enough,

@@ -241,15 +241,21 @@ def parse_followed(text: str) -> tuple[list[Entry], float | None]:
     return entries, min(delays) if delays else None
 
 
-def read_followed(text: str, until_s: float) -> KernelLog:
-    """What the recorder saw go by, until it ended (monotonic seconds)."""
+def read_followed(text: str, from_s: float | None, until_s: float) -> KernelLog:
+    """What the recorder saw go by, between its start and its end (monotonic seconds).
+
+    It covers that span even when nothing was said in it, and before it what the ring still held. ``from_s`` None stands
+    for a recorder that followed nothing.
+    """
+    if from_s is None:
+        return KernelLog(None, "no recorder followed the kernel log")
     entries, offset = parse_followed(text)
-    if not entries:
-        return KernelLog(None, "the recorder saw no kernel message")
+    begin = from_s - (offset or 0.0)
     # A recorder that was started again read the ring again.
     unique = sorted({(e.sequence, e.t_s, e.text): e for e in entries}.values(), key=lambda e: (e.t_s, e.sequence or 0))
-    until = until_s - (offset or 0.0)
-    return KernelLog("recorder", None, unique, covers_from(unique), until, _holes(unique), offset)
+    oldest = covers_from(unique)
+    begin = begin if oldest is None else min(begin, oldest)
+    return KernelLog("recorder", None, unique, begin, until_s - (offset or 0.0), _holes(unique), offset)
 
 
 def covers(log: KernelLog, from_s: float, to_s: float) -> bool:

@@ -20,7 +20,8 @@ Problem = dict[str, Any]
 class Needs:
     """What is asked of the box; a need that is None, empty or False is not asked.
 
-    ``memory_utilization`` is the engine's share of all memory (0..1); sizes are GiB (2**30 bytes).
+    ``memory_utilization`` is the engine's share of all memory (0..1); sizes are GiB (2**30 bytes). ``drop_caches`` says
+    that the page cache is dropped before the engine starts.
     ``own_label`` (``key`` or ``key=value``) marks the spike's own containers, which go before the engine starts:
     they may hold the port.
     """
@@ -33,6 +34,7 @@ class Needs:
     hf_cache_writable: bool = False
     lanes: Sequence[str] = field(default_factory=tuple)
     memory_utilization: float | None = None
+    drop_caches: bool = False
     min_memory_available_gib: float | None = None
 
 
@@ -179,6 +181,13 @@ def remarks(box: Mapping[str, Any]) -> list[str]:
         found.append(f"The power mode is {power['mode']}, not MAXN: figures are of this mode.")
     if box["cpu"] and box["cpu"]["pinned"] is False and box["identity"] and box["identity"]["l4t"]:
         found.append("The CPU clocks float (jetson_clocks was not run): figures vary more.")
+    foretold = box.get("memory_forecast")
+    if foretold and foretold["wanted_bytes"] is not None and foretold["enough"] is None:
+        missing = (foretold["unaccounted_bytes"] or 0) / GIB
+        found.append(
+            "Whether the engine will have its memory cannot be foretold; it is checked before each boot. "
+            f"{missing:.1f} GiB are neither available nor held by a process that can be seen."
+        )
     slow = [
         f"{p['name']} at {p['hardware_khz']} kHz, while {p['scaling_khz']} kHz is reported"
         for p in (box["cpu"] or {}).get("policies", [])

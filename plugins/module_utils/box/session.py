@@ -218,9 +218,10 @@ def same_boot(span: Span, readings: Sequence[Reading]) -> bool:
     return min(offsets) - slack <= utc - span.start_ns <= max(offsets) + slack
 
 
-def kernel_of(folder: str, ended_s: float) -> tuple[KernelLog, Row]:
+def kernel_of(folder: str, about: Row, ended_s: float) -> tuple[KernelLog, Row]:
     """Everything known of the kernel log, and the clock it is on: ``{offset_s, measured}``."""
-    followed = kernel_log.read_followed("".join(lines_of(os.path.join(folder, "kernel.log"))), ended_s)
+    began_s = about["started"]["t"] / 1e9 if about.get("kernel_log") and about.get("started") else None
+    followed = kernel_log.read_followed("".join(lines_of(os.path.join(folder, "kernel.log"))), began_s, ended_s)
     saved = read_json(os.path.join(folder, "kernel.json"))
     read = kernel_log.from_json(saved) if saved else KernelLog(None, "the kernel log was not read at the end")
     log = kernel_log.merge(followed, read)
@@ -239,7 +240,7 @@ def attribute(spike: str) -> Row:
     mine = [span for span in spans if same_boot(span, readings)]
     events = list(read_json_lines(lines_of(os.path.join(folder, "events.jsonl"))))
     ended_s = max(last_ns, *(row["t"] for row in events[-1:]), 0) / 1e9
-    log, kernel_clock = kernel_of(folder, ended_s)
+    log, kernel_clock = kernel_of(folder, about, ended_s)
     tegrastats = read_tegrastats(lines_of(os.path.join(folder, "tegrastats.log")))
     attributed = attribution.attribute(mine, samples_of(folder), tegrastats, log, kernel_clock["offset_s"], about)
     if about and not about.get("kernel_log") and log.covers_from_s is None:

@@ -232,7 +232,15 @@ def a_spike(folder: Path) -> Path:
     (spike / "telemetry/sysfs.jsonl").write_text(rows)
     log = f"{40 * S} 6,0,1000000,-;Linux version\n" + f"{int(150.5 * S)} 4,1,150000000,-;{ALERT}\n"
     (spike / "telemetry/kernel.log").write_text(log)
-    about = {**ABOUT, "boot_id": "x", "pid": 1, "start_ticks": 0, "token": "t", "kernel_log": True}
+    about = {
+        **ABOUT,
+        "boot_id": "x",
+        "pid": 1,
+        "start_ticks": 0,
+        "token": "t",
+        "kernel_log": True,
+        "started": {"t": 40 * S, "u": 0},
+    }
     (spike / "telemetry/recorder.json").write_text(json.dumps(about))
     (spike / "telemetry/events.jsonl").write_text('{"t": 1, "u": 2, "event": "started"}\n')
     return spike

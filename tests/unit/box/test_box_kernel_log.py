@@ -154,13 +154,21 @@ def test_followed_log_measures_its_clock_and_survives_a_restart() -> None:
     # Started again: the whole ring once more.
     text += "".join(f"{200 * S} {r}\n" for r in [*first, "6,7,150000000,-;live"])
     text += f"{300 * S} 6,9,299000000,-;live2\ncut"
-    log = kernel_log.read_followed(text, until_s=310.25)
+    log = kernel_log.read_followed(text, from_s=100.25, until_s=310.25)
     assert [e.text for e in log.entries] == ["old", "old2", "live", "live2"]
     assert log.offset_s == pytest.approx(0.25)
     assert log.covers_from_s == 1.0
     assert log.covers_to_s == pytest.approx(310.0)
     assert log.holes == [(150.0, 299.0)]
-    assert kernel_log.read_followed("", 1).covers_from_s is None
+
+
+def test_a_log_that_was_followed_in_silence_is_covered() -> None:
+    silent = kernel_log.read_followed("", from_s=50.0, until_s=90.0)
+    assert kernel_log.covers(silent, 50, 90)
+    assert not kernel_log.covers(silent, 49, 60)
+    late = kernel_log.read_followed(f"{70 * S} 6,7,70000000,-;first\n", from_s=50.0, until_s=90.0)
+    assert kernel_log.covers(late, 50, 90)
+    assert kernel_log.read_followed("", None, 1).covers_from_s is None
 
 
 def test_a_reading_is_saved_and_read_back() -> None:
@@ -177,7 +185,7 @@ def test_no_text_crashes_a_reader(text: str) -> None:
     kernel_log.classify(text)
     kernel_log.parse_dmesg(text)
     kernel_log.parse_journal(text)
-    kernel_log.read_followed(text, 1.0)
+    kernel_log.read_followed(text, 0.0, 1.0)
 
 
 def test_clocks_are_read_together() -> None:

@@ -157,6 +157,15 @@ def test_tegrastats_that_falls_silent_is_started_again(stage: Stage) -> None:
     assert not any(Path(f"/proc/{pid}").exists() and detach.command_line(pid)[0] for pid in pids)
 
 
+def test_tegrastats_that_may_not_be_run_is_as_none(stage: Stage) -> None:
+    stage.tegrastats("exit 0")
+    (stage.bin / "tegrastats").chmod(0o644)
+    stage.start()
+    until(lambda: len(stage.rows()) >= 2)
+    stage.stop()
+    assert json.loads((stage.folder / "recorder.json").read_text())["tegrastats"] is False
+
+
 def test_kernel_messages_are_followed_and_lost_ones_told(stage: Stage) -> None:
     stage.start()
     kmsg = stage.root / "dev/kmsg"

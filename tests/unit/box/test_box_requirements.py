@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.lobes.spike.plugins.module_utils.box import hf_cache
-from ansible_collections.lobes.spike.plugins.module_utils.box.forecast import forecast, lane_share, shares
+from ansible_collections.lobes.spike.plugins.module_utils.box.forecast import forecast, held_bytes, lane_share, shares
 from ansible_collections.lobes.spike.plugins.module_utils.box.look import SECTIONS, look
 from ansible_collections.lobes.spike.plugins.module_utils.box.requirements import GIB, Needs, judge, remarks
 from ansible_collections.lobes.spike.plugins.module_utils.box.source import Source
@@ -133,6 +133,30 @@ def test_memory_forecast(available: int | None, lane_bytes: int | None, enough: 
     assert found["enough"] is enough
     box = a_box(memory_forecast=found)
     assert bool(judge(box, Needs(memory_utilization=0.7))) is (enough is False)
+
+
+@pytest.mark.parametrize(
+    ("held", "drop_caches", "enough"),
+    [(50, True, None), (50, False, False), (85, True, False), (None, True, False)],
+)
+def test_memory_that_nobody_holds_may_be_freed_by_dropping_the_cache(
+    held: int | None, drop_caches: bool, enough: bool | None
+) -> None:
+    memory = {"total_bytes": 100 * GIB, "available_bytes": 10 * GIB}
+    held_bytes = None if held is None else held * GIB
+    found = forecast(memory, {"bytes": 30 * GIB, "source": "x"}, 0.7, None, held_bytes, drop_caches)
+    assert found["enough"] is enough
+    assert found["unaccounted_bytes"] == (None if held is None else (90 - held) * GIB)
+    box = a_box(memory_forecast=found)
+    assert any("cannot be foretold" in remark for remark in remarks(box)) is (enough is None)
+
+
+def test_what_processes_hold(make_source: MakeSource) -> None:
+    source = make_source({"/proc/1/statm": "9 3 1 0 0 0 0\n", "/proc/2/statm": "9 4 1\n", "/proc/self/statm": "9 99\n"})
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert held_bytes(source, [{"used_mib": 2}]) == 7 * page + (2 << 20)
+    assert held_bytes(source, None) == 7 * page
+    assert held_bytes(source, [{"used_mib": None}]) is None
 
 
 def test_memory_floor_without_a_share() -> None:
