@@ -226,7 +226,7 @@ def force(reply: Reply, minimum: int, limit: int) -> Reply:
     """The reply made at least minimum and at most limit tokens long; a cut reply ends by length."""
     said = len(reply.reasoning) + len(reply.content)
     if reply.call is None and said < minimum:
-        reply.content += words(PROSE, minimum - said, said)
+        reply.content += [" " + word.strip() for word in words(PROSE, minimum - said, said)]
         said = minimum
     if reply.call is None and said >= limit:
         keep = max(limit - len(reply.reasoning), 0)

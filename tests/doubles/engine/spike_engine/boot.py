@@ -82,9 +82,10 @@ class Boot:
             seen.add(line.stage)
             if line.stage == "mamba":
                 await self._at_mamba()
+            if line.stage == "engine":
+                self._keep_caches()
             if line.stage == "tuning" and self.faults.on("never-ready"):
                 await self._for_ever()
-        self._keep_caches()
 
     def _note(self, stage: str) -> None:
         if stage:

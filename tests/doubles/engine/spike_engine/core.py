@@ -81,6 +81,7 @@ class Job:
     t_first: float = 0.0
     t_last: float = 0.0
     charged: bool = False
+    credit_s: float = 0.0
 
     @property
     def prompt(self) -> int:
@@ -125,6 +126,7 @@ class Core:
 
     def submit(self, job: Job) -> None:
         """A request arrives."""
+        job.credit_s = time.monotonic() - job.t_arrived
         self.waiting.append(job)
         self._gauges()
         self.wake.set()
@@ -181,7 +183,11 @@ class Core:
                 if self.faults.on("slow-first-token", job.number):
                     seconds += self.faults.number("slow-first-token", 5) * self.prefill_speedup
             chunks.append((job, size))
-            seconds += self.perf.prefill(job.computed, job.computed + size)
+            cost = self.perf.prefill(job.computed, job.computed + size)
+            # What reading the prompt has cost here is part of the time that the model gives it.
+            paid = min(job.credit_s * self.prefill_speedup, cost)
+            job.credit_s -= paid / self.prefill_speedup
+            seconds += cost - paid
         if chunks and not decoding:
             seconds += self.perf.base_s
         step = self.perf.step([j.prompt + j.produced for j in decoding])

@@ -179,6 +179,8 @@ class Server:
             faults = Faults(json.loads(body)["faults"])
             self.faults.switches.clear()
             self.faults.switches.update(faults.switches)
+            self.core.frozen = False
+            self.core.wake.set()
         return {
             "faults": sorted(self.faults.switches),
             "chats": self.chats,

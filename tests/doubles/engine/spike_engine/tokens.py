@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 PIECE = re.compile(r"<\|?[a-z_]{2,12}\|>|</?think>| ?[^\W\d_]{1,7}| ?\d{1,3}| ?[^\w\s]|_|\s")
-ROLES = ("system", "user", "assistant", "tool", "developer")
+LONG = 200_000  # characters
 
 
 class Tokenizer:
@@ -19,6 +19,8 @@ class Tokenizer:
     def __init__(self) -> None:
         self.id_of: dict[str, int] = {}
         self.text_of: list[str] = []
+        # A needle is counted, sent cold and sent warm: the same long text, and a second of Python each time.
+        self.recent: dict[str, list[int]] = {}
 
     def pieces(self, text: str) -> list[str]:
         """The word pieces of text, whose join is text again."""
@@ -26,13 +28,18 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of text."""
-        ids, known, texts = [], self.id_of, self.text_of
-        for piece in PIECE.findall(text):
-            number = known.get(piece)
-            if number is None:
-                number = known[piece] = len(texts)
-                texts.append(piece)
-            ids.append(number)
+        if text in self.recent:
+            return self.recent[text]
+        pieces, known = PIECE.findall(text), self.id_of
+        for piece in dict.fromkeys(pieces):
+            if piece not in known:
+                known[piece] = len(self.text_of)
+                self.text_of.append(piece)
+        ids = [known[piece] for piece in pieces]
+        if len(text) > LONG:
+            while len(self.recent) >= 4:
+                del self.recent[next(iter(self.recent))]
+            self.recent[text] = ids
         return ids
 
     def decode(self, ids: list[int]) -> str:

@@ -16,8 +16,7 @@ FILE = os.path.join(SIM, "faults")
 
 FAULTS: dict[str, str] = {
     # tegrastats
-    "tegrastats-r38.4": "tegrastats as L4T R38.4 prints it (default: R38.2)",
-    "tegrastats-r39.2": "tegrastats as R39.2 prints it: three figures a rail",
+    "tegrastats-r39.2": "tegrastats as R39.2 prints it: three figures a rail (else: R38)",
     "tegrastats-orin": "tegrastats of an AGX Orin, R36.4",
     "tegrastats-xavier": "tegrastats of an AGX Xavier, R35: other rails, no unit on them, upper-case zones",
     "tegrastats-absent": "there is no tegrastats",

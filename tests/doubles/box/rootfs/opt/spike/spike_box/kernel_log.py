@@ -96,9 +96,13 @@ def journalctl(argv: list[str]) -> int:
         if name in ("-o", "--output"):
             style = value if equals else argv[i + 1]
         elif name in ("-n", "--lines"):
-            limit = int(value if equals else argv[i + 1])
+            limit = value if equals else argv[i + 1]
     rows = [r for r in records() if since is None or wall(r[2]) >= since]
-    for row in rows[-limit:] if limit else rows:
+    if limit and limit.startswith("+"):
+        rows = rows[: int(limit)]
+    elif limit:
+        rows = rows[-int(limit) :]
+    for row in rows:
         sys.stdout.write(_entry(style, row) + "\n")
     return 0
 
