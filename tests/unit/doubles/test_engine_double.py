@@ -301,7 +301,7 @@ STREAMS = {
     "no-usage": lambda s: s.completion_tokens is None,
     "usage-last-only": lambda s: s.completion_tokens == 100 and s.warnings,
     "usage-late:0.5": lambda s: s.end_s - s.last_token_s > 0.4,
-    "role-early": lambda s: s.ttft_s > s.first_event_s,
+    "role-early,slow-first-token:0.4": lambda s: s.ttft_s - s.first_event_s > 0.3,
     "empty-deltas": lambda s: s.completion_tokens == 100,
     "keep-alive-comments": lambda s: s.keepalives > 50,
     "crlf": lambda s: s.completion_tokens == 100,
