@@ -14,6 +14,7 @@ from . import data, expected, findings, heat, ranking, report, tables, transcrip
 from .figures import extract, probes
 from .model import Document
 from .transcript import Stopped
+from .words import harmless
 
 TRANSCRIPT_NAME = "transcript.txt"
 PARTIAL_NAME = "transcript.partial.txt"
@@ -56,18 +57,20 @@ def build(evidence: Evidence, partial: bool = False) -> Document:
 def render(evidence: Evidence) -> dict[str, str]:
     """Every final form, by file name."""
     document = build(evidence)
-    return {
+    forms = {
         TRANSCRIPT_NAME: transcript.write(document),
         COMPARISON_NAME: comparison(document),
         REPORT_NAME: report.write(document),
         JSON_NAME: data.results_json(document),
         CSV_NAME: data.results_csv(document),
     }
+    # Each writer cleans what it quotes; should one forget, nothing hostile leaves here all the same.
+    return {name: harmless(text) for name, text in forms.items()}
 
 
 def render_partial(evidence: Evidence, stopped: Stopped) -> str:
     """The transcript of a spike that has not ended, marked so and saying where it stands."""
-    return transcript.write(build(evidence, partial=True), stopped)
+    return harmless(transcript.write(build(evidence, partial=True), stopped))
 
 
 def comparison(document: Document) -> str:

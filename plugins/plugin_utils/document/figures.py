@@ -97,11 +97,12 @@ def find(
 
 def needle_target(result: Result) -> int | None:
     """How deep a needle was meant to be: the target's tokens, else what the prompt had."""
-    return (
-        whole(result.summary, "target_tokens")
-        or whole(result.plan, "prompt_tokens")
-        or whole(result.summary, "prompt_tokens")
+    known = (
+        whole(result.summary, "target_tokens"),
+        whole(result.plan, "prompt_tokens"),
+        whole(result.summary, "prompt_tokens"),
     )
+    return next((tokens for tokens in known if tokens is not None and tokens > 0), None)
 
 
 def needle_state(result: Result) -> str:
@@ -166,7 +167,7 @@ def _needle(result: Result) -> Iterator[Figure]:
         reason = None  # no rate was asked of this sample
     for measure, found, why in (
         ("prompt_tokens", number(summary, "prompt_tokens"), None),
-        ("ttft_s", number(summary, "ttft_s"), result.reason),
+        ("ttft_s", number(summary, "ttft_s"), clean(result.reason) if result.reason else None),
         ("prefill_tok_s", prefill, prefill_reason),
         ("decode_tok_s", rate, reason),
         ("wall_s", number(summary, "wall_s"), None),
@@ -179,10 +180,10 @@ def _needle(result: Result) -> Iterator[Figure]:
 def _sweep(result: Result) -> Iterator[Figure]:
     for index, level in enumerate(rows(result.summary, "levels")):
         concurrency = whole(level, "concurrency")
-        if concurrency is None:
+        if concurrency is None or concurrency < 1:
             continue
         requests = whole(level, "requests")
-        for measure in SWEEP_MEASURES:
+        for measure in (name for name in SWEEP_MEASURES if name in level):
             yield Figure(
                 result.arm,
                 f"sweep {concurrency}",
@@ -195,9 +196,9 @@ def _sweep(result: Result) -> Iterator[Figure]:
 
 def _agentic(result: Result) -> Iterator[Figure]:
     sessions, turns = whole(result.summary, "sessions"), whole(result.summary, "turns")
-    if sessions is None:
+    if sessions is None or sessions < 1:
         return
-    for measure in AGENTIC_MEASURES:
+    for measure in (name for name in AGENTIC_MEASURES if name in result.summary):
         per_turn = turns and measure.startswith(("ttft", "decode", "burst"))
         yield Figure(
             result.arm,

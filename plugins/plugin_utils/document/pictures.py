@@ -301,12 +301,12 @@ def seconds(utc: str | None) -> float | None:
 def _time_axis(begin: float, end: float) -> Axis:
     """Ticks at round times of day, UTC."""
     span = max(end - begin, 1.0)
-    step = next((s for s in (10, 30, 60, 300, 600, 1800, 3600, 7200, 21600) if span / s <= 10), 86400)
-    first = int(begin // step + 1) * step
-    ticks = [
-        (at, datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%H:%M" if step >= 60 else "%H:%M:%S"))
-        for at in range(first, int(end) + 1, step)
-    ]
+    step = next((s for s in (10, 30, 60, 300, 600, 1800, 3600, 7200, 21600) if span / s <= 10), int(span / 10))
+    ticks = []
+    for at in range(int(begin // step + 1) * step, int(end) + 1, step):
+        minutes, second = divmod(at, 60)
+        clock = f"{minutes // 60 % 24:02d}:{minutes % 60:02d}"
+        ticks.append((at, clock if step >= 60 else f"{clock}:{second:02d}"))
     return Axis("UTC", begin, end, tuple(ticks))
 
 
@@ -318,7 +318,7 @@ def _series_rows(attribution: Mapping[str, Any]) -> list[tuple[float, Mapping[st
 def _bucket_rows(attribution: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
     """Buckets at their middle."""
     stamped = [(seconds(text(row, "start_utc")), row) for row in rows(attribution, "buckets")]
-    return [(at + (number(row, "seconds") or 0) / 2, row) for at, row in stamped if at is not None]
+    return [(at + min(max(number(row, "seconds") or 0, 0), 3600) / 2, row) for at, row in stamped if at is not None]
 
 
 def _alert_marks(attribution: Mapping[str, Any]) -> Iterable[Point]:

@@ -121,7 +121,7 @@ class _Ranker:
     def _whole(self, figure: Figure) -> bool:
         """A level in which a request failed did other work than the rest; it is not compared."""
         failed = find(self.figures, figure.arm, figure.workload, "failed")
-        return bool(figure.value) and not any(lost.value for lost in failed)
+        return figure.value is not None and figure.value > 0 and not any(lost.value for lost in failed)
 
     def rank(self, workload: str, measure: str, higher: bool, found: Mapping[str, tuple[Figure, ...]]) -> Ranking:
         """Apply the rule to one workload."""
@@ -178,7 +178,8 @@ class _Ranker:
 
 
 def _contender(arm: str, figures: Sequence[Figure]) -> Contender | None:
-    valid = sorted((f for f in figures if f.value is not None), key=lambda figure: figure.value or 0.0)
+    # A speed or a time that is not above zero was not measured, whatever wrote it.
+    valid = sorted((f for f in figures if f.value is not None and f.value > 0), key=lambda figure: figure.value or 0.0)
     numbers = [figure.value for figure in valid if figure.value is not None]
     if not numbers:
         return None

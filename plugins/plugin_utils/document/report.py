@@ -111,8 +111,8 @@ def _cell(document: Document, anchors: dict[str, str], cell: Cell) -> dict[str, 
     return {"text": cell.text, "href": href, "bad": cell.text.startswith(("FAIL", "no verdict", "invalid"))}
 
 
-def _linked(document: Document, lines: Sequence[str]) -> Markup:
-    """Preformatted text in which every reference mark leads to its file."""
+def _linked(document: Document, lines: Iterable[str]) -> Markup:
+    """Text in which every reference mark leads to its file."""
     numbers = set(document.references.values())
 
     def link(match: re.Match[str]) -> Markup:
@@ -161,10 +161,10 @@ def _arms(document: Document) -> list[dict[str, Any]]:
     return cards
 
 
-def _findings(document: Document) -> list[tuple[str, str, Sequence[str], str]]:
+def _findings(document: Document) -> list[tuple[str, str, list[Markup], str]]:
     """Anchor, title, sentences, and what is said when there is none."""
     expected = [f"{e.arm}: {e.sentence}: {e.verdict} ({e.because})" for e in document.expected]
-    return [
+    found: list[tuple[str, str, Sequence[str], str]] = [
         ("correctness", "Correctness", document.correctness, "Nothing was checked."),
         ("expected", "What was expected", expected, "No expectation was written down."),
         ("corrections", "Corrections", document.corrections, "Every sample was what it was meant to be."),
@@ -173,6 +173,9 @@ def _findings(document: Document) -> list[tuple[str, str, Sequence[str], str]]:
         ("limits", "Coverage limits", document.coverage_limits, "None is known."),
         ("unmeasured", "What was not measured", document.not_measured, "Everything that was planned has a result."),
         ("undecided", "Not decided here", document.undecided, "Nothing was listed."),
+    ]
+    return [
+        (anchor, words, [_linked(document, [line]) for line in lines], none) for anchor, words, lines, none in found
     ]
 
 
@@ -185,7 +188,13 @@ def _references(document: Document, anchors: dict[str, str]) -> list[dict[str, A
         if place in seen:
             continue
         seen.add(place)
-        value = decimal(figure.value, 6) if figure.value is not None else "—"
+        value = (
+            "—"
+            if figure.value is None
+            else str(figure.value)
+            if isinstance(figure.value, int)
+            else decimal(figure.value, 6)
+        )
         state = f" {figure.state}" if figure.state else ""
         by_path.setdefault(figure.ref.path, []).append(
             {

@@ -314,7 +314,8 @@ def _kernel_and_checkpoint(document: Document) -> list[str]:
     if mapping(probe, "fp4"):
         backends = [text(arm.boot.facts, "backends", "moe") for arm in evidence.arms if arm.boot is not None]
         backend = next((found for found in backends if found), None)
-        lines += _concluded(fp4_conclusions(dict(probe), dict(checkpoint), backend))
+        asked = {**probe, "fp4": dict(mapping(probe, "fp4"))}
+        lines += _concluded(fp4_conclusions(asked, {"kinds": dict(kinds)}, backend))
     return lines + _concluded(texts(checkpoint, "conclusions"))
 
 

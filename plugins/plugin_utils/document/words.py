@@ -89,8 +89,8 @@ def ratio(value: float | None, base: float | None) -> str:
 
 
 def percent(value: float, base: float) -> str:
-    """The signed difference of ``value`` from ``base``: ``+34.7%``."""
-    return f"{(value / base - 1) * 100:+.1f}%"
+    """The signed difference of ``value`` from ``base``: ``+34.7%``; absent when there is nothing to compare with."""
+    return f"{(value / base - 1) * 100:+.1f}%" if base else ABSENT
 
 
 def clock(utc: str | None) -> str:
