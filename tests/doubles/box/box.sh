@@ -16,13 +16,31 @@ mine=(--filter label=lobes.spike.double=1 --filter "label=lobes.spike.double.che
 # The name without the address of this machine's registry: what a box's mirror resolves.
 real_name() { sed 's,^[^/]*/,,' "$build/images/$1.digest"; }
 
+sources() { (cd "$root" && find tests/doubles tools -name __pycache__ -prune -o -type f "$@" -print); }
+
+# Nothing that the images are made of has changed since they were made, and they are where they belong.
+images_stand() {
+  local name digest
+  [ -e "$sim/images.made" ] || return 1
+  for name in engine lane box; do
+    digest=$(cat "$build/images/$name.digest" 2>/dev/null) || return 1
+    [ -e "$store/registry/docker/registry/v2/blobs/sha256/${digest:(-64):2}/${digest: -64}/data" ] || return 1
+  done
+  docker image inspect "$(cat "$build/images/box.digest")" >/dev/null 2>&1 || return 1
+  [ "$(sources | sort | sha256sum)" = "$(cat "$sim/images.made")" ] && [ -z "$(sources -newer "$sim/images.made")" ]
+}
+
 images() {
-  local log
+  images_stand && return
+  local log begun
   log=$(mktemp)
+  mkdir -p "$sim"
+  begun=$(mktemp "$sim/images.XXXXXX")
+  sources | sort | sha256sum >"$begun"
   "$root/tools/image.sh" engine lane box >"$log" 2>&1 || { cat "$log" >&2; die "the images could not be made"; }
   rm -f "$log"
-  mkdir -p "$sim"
   real_name engine >"$sim/engine.digest"
+  mv "$begun" "$sim/images.made"
 }
 
 key() {
@@ -33,8 +51,20 @@ key() {
 
 ours() { docker ps -aq --no-trunc "${mine[@]}" --filter "name=^/$1\$"; }
 
+# Waits until the box says so. Its log is followed and nothing is polled: each look inside would cost a process there.
+ready() {
+  local follower started said
+  started=$(docker inspect -f '{{.State.StartedAt}}' "$1")
+  exec 3< <(exec timeout 180 docker logs -f --since "$started" "$1" 2>&1)
+  follower=$!
+  said=$(grep -m 1 -x 'box: ready' <&3 || :)
+  kill "$follower" 2>/dev/null || :
+  exec 3<&-
+  [ -n "$said" ]
+}
+
 up() {
-  local name=${1:-} port=${2:-} begin=$SECONDS id image lane='' fuse='' environment _
+  local name=${1:-} port=${2:-} begin=$SECONDS id image lane='' fuse='' environment
   [[ $name =~ ^[a-z0-9][a-z0-9-]*$ && $port =~ ^[0-9]+$ ]] || die "usage: box.sh up NAME PORT [KEY=VALUE...]"
   shift 2
   docker version >/dev/null 2>&1 || die "no container engine answers; tools/engine.sh up starts one"
@@ -55,24 +85,21 @@ up() {
       -p "127.0.0.1:$port:22" -v "$store/registry:/srv/registry:ro" -e "BOX_AUTHORIZED_KEY=$(key)" \
       -e "BOX_LANE_IMAGE=$lane" -e "BOX_FAULTS=${BOX_FAULTS:-}" -e "BOX_ENGINE_ENV=$environment" "$image" >/dev/null
   fi
-  for _ in $(seq 300); do
-    if docker exec "$name" test -e /run/spike-sim/ready 2>/dev/null; then
-      printf '{"name": "%s", "port": %s, "image": "%s", "engine": "%s"}\n' "$name" "$port" "$image" "$(cat "$sim/engine.digest")" >"$sim/$name.json"
-      say "$name is ready on 127.0.0.1:$port after $((SECONDS - begin)) s"
-      return
-    fi
-    [ "$(docker inspect -f '{{.State.Running}}' "$name")" = true ] || break
-    sleep 0.1
-  done
-  docker exec "$name" sh -c 'tail -n 5 /var/log/spike-*.log /var/log/dockerd.log' >&2 || docker logs --tail 20 "$name" >&2
+  if ready "$name"; then
+    printf '{"name": "%s", "port": %s, "image": "%s", "engine": "%s"}\n' \
+      "$name" "$port" "$image" "$(cat "$sim/engine.digest")" >"$sim/$name.json"
+    say "$name is ready on 127.0.0.1:$port after $((SECONDS - begin)) s"
+    return
+  fi
+  docker logs --tail 40 "$name" >&2
   die "$name did not get ready"
 }
 
 down() {
-  local name id
+  local name id names=("$@")
   [ $# -gt 0 ] || die "usage: box.sh down NAME...|--all"
-  [ "$1" != --all ] || set -- $(docker ps -a "${mine[@]}" --format '{{.Names}}')
-  for name; do
+  [ "$1" != --all ] || mapfile -t names < <(docker ps -a "${mine[@]}" --format '{{.Names}}')
+  for name in "${names[@]}"; do
     id=$(ours "$name")
     if [ -n "$id" ]; then docker rm -fv "$id" >/dev/null; say "$name is gone"; else say "there is no box $name of this checkout"; fi
     rm -f "$sim/$name.json"

@@ -335,6 +335,9 @@ def main() -> int:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     server = Server(options.port, options)
+    # Written out beforehand: the first request must not wait for it, nor those behind it.
+    for running in (False, True):
+        script(options.tokens, options.per_event, options.prompt_tokens, running, True, options.model)
 
     def stop(*_: object) -> None:
         raise SystemExit(0)  # a flag would not end a poll that waits for ever
