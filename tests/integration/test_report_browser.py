@@ -22,7 +22,7 @@ CHROMIUM = next(
 if CHROMIUM is None:
     pytest.skip("no chromium on this system", allow_module_level=True)
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[2]
 EVIDENCE = REPOSITORY / "tests" / "fixtures" / "evidence"
 SHOTS = REPOSITORY / "build" / "screenshots"
 SIZES = {"desk": (1280, 900), "phone": (390, 844)}
