@@ -225,10 +225,11 @@ class Box:
             with open(f"{SIM}/say", encoding="utf-8") as file:
                 self.log.say(file.read(), 4)
             os.unlink(f"{SIM}/say")
-        hot = "throttle-always" in on or ("throttle" in on and busy > 0.2)
+        name = "throttle-always" if "throttle-always" in on else "throttle"
+        hot = name in on and (busy > 0.2 or name == "throttle-always")
         if hot and now >= self.next_alert:
             self.log.say("gpu-throttle-alert cooling state: 0 -> 1", 4)
-            self.next_alert = now + 2.0
+            self.next_alert = now + 60 / faults.number(on, name, 30)
         if "over-current" in on and busy > 0.2 and now >= self.next_current:
             self.oc3 += 1
             self.next_current = now + 1.0

@@ -30,7 +30,7 @@ FAULTS: dict[str, str] = {
     # heat and power
     "gpu-asleep": "GPU railgated: gpu-thermal answers EAGAIN, no gpu@, VDD_GPU 0",
     "gpu-flickers": "gpu@ missing from every second line of tegrastats",
-    "throttle": "gpu at its 109 C trip while the engine works: alerts 0 -> 1 in the kernel log, 30 a minute",
+    "throttle": "gpu at its 109 C trip while the engine works: ARG alerts 0 -> 1 a minute (default 30)",
     "throttle-always": "the same whether anything works or not",
     "over-current": "oc3 counts while the engine works, with no thermal event at all",
     "cpu-pinned": "every CPU at 242 MHz; scaling_cur_freq says otherwise",
