@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: check.sh [.venv|.venv312] [NAME...]
-# The quick checks, in two lanes for two cores; with .venv312 those that depend on the version of Python or ansible-core.
+# The quick checks, two at a time; with .venv312 those that depend on the version of Python or ansible-core.
 # The output of a failed check is printed at the end; that of all is in build/check/.
 . "$(dirname "$0")/lib.sh"
 
@@ -37,26 +37,23 @@ syntax() {
 # run NAME: one check, its output to a file, one line on the terminal.
 run() {
   local begin=$SECONDS verdict=ok
-  ( set -e; "$1" ) >"$logs/$1.log" 2>&1 || verdict=FAILED
+  ( "$1" ) >"$logs/$1.log" 2>&1 || verdict=FAILED
   printf '%-10s %-6s %3d s\n' "$1" "$verdict" $((SECONDS - begin))
   echo "$verdict" >"$logs/$1.verdict"
 }
-lane() { for name in "$@"; do run "$name"; done; }
 
-long=(sanity) short=(units syntax)
-[ "$venv" != .venv ] || short=(ruff types yaml scripts units changelog syntax docs lint)
-if [ $# -gt 0 ]; then
-  long=()
-  short=("$@")
-  for name in "$@"; do declare -F "$name" >/dev/null || die "unknown check '$name'"; done
-fi
+# The quickest first, then those that take most of the time, so that both cores are busy to the end.
+names=(sanity units syntax)
+[ "$venv" != .venv ] || names=(ruff yaml changelog scripts types sanity units lint docs syntax)
+[ $# = 0 ] || names=("$@")
+for name in "${names[@]}"; do declare -F "$name" >/dev/null || die "unknown check '$name'"; done
 rm -f "$logs"/*.verdict
-if [[ " ${short[*]} " == *" scripts "* ]]; then packages "checks the shell scripts" shellcheck; fi
-lane "${long[@]}" &
-lane "${short[@]}"
-wait
+if [[ " ${names[*]} " == *" scripts "* ]]; then packages "checks the shell scripts" shellcheck; fi
+export venv logs collection
+export -f run "${names[@]}"
+printf '%s\n' "${names[@]}" | xargs -P 2 -I NAME bash -c 'run NAME'
 failed=0 passed=0
-for name in "${long[@]}" "${short[@]}"; do
+for name in "${names[@]}"; do
   if [ "$(cat "$logs/$name.verdict" 2>/dev/null)" = ok ]; then
     passed=$((passed + 1))
   else
