@@ -10,6 +10,6 @@ cd "$root"
 status=0
 .venv/bin/ansible-playbook playbooks/lightning-spike.yml -i "inventories/$inventory" -l "$host" \
   -e "worker_lane_approval=$host" -e "worker_lane_approved_by=$(id -un), make" "$@" || status=$?
-transcript=$(find evidence -name transcript.md -path "*-$host/*" -newer Makefile -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 | cut -d' ' -f2-)
+transcript=$(find evidence -name transcript.txt -path "*-$host/*" -newer Makefile -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 | cut -d' ' -f2-)
 if [ -n "$transcript" ]; then say "the transcript is $transcript"; else say "no transcript was written"; fi
 exit "$status"
