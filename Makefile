@@ -4,7 +4,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 # What `make test` runs, one after the other.
-TESTS := check check-312 integration molecule spike-cpu
+TESTS := check check-312 integration molecule real-engine
 
 .PHONY: help
 help: ## this list
@@ -87,6 +87,10 @@ integration: setup-dev engine ## tests against the doubles and the container eng
 molecule: setup-dev engine ## the scenarios in extensions/molecule
 	@tests/doubles/box/box.sh images
 	@tools/molecule.sh
+
+.PHONY: real-engine
+real-engine: setup-dev cpu-setup ## the whole spike on the real vLLM, and whether the document says what the engine did
+	@.venv/bin/python -m pytest -q tests/real
 
 .PHONY: test
 test: ## every test; under forty minutes on a fresh machine
