@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: ansible-test.sh VENV COMMAND...     e.g. ansible-test.sh .venv sanity --local
 # ansible-test wants a real folder .../ansible_collections/lobes/spike: it gets a copy of the files that git knows or would,
-# without what only the checkout has (its tools, doubles and the like are checked by ruff and shellcheck).
+# without what is not shipped (galaxy.yml, build_ignore): tests and tools are checked by ruff and shellcheck.
 . "$(dirname "$0")/lib.sh"
 
 venv=$(cd "$1" && pwd)
@@ -11,9 +11,9 @@ trap 'rm -rf "$work"' EXIT
 copy=$work/ansible_collections/lobes/spike
 mkdir -p "$copy"
 # Files deleted but not committed are still listed by git, hence the test for existence.
-(cd "$root" && git ls-files -z --cached --others --exclude-standard -- . ':!.collections' ':!.ci' ':!requirements' ':!tools' \
-    ':!tests/bench' ':!tests/conformance' ':!tests/doubles' ':!tests/fixtures' |
-  while IFS= read -r -d '' file; do [ -e "$file" ] && printf '%s\0' "$file"; done | xargs -0 cp -P --parents -t "$copy")
+(cd "$root" && git ls-files -z --cached --others --exclude-standard -- . ':!.*' ':!requirements' ':!tools' ':!tests' |
+  while IFS= read -r -d '' file; do [ -e "$file" ] && printf '%s\0' "$file"; done | xargs -0 cp -P --parents -t "$copy"
+  cp --parents tests/config.yml tests/sanity/ignore-*.txt -t "$copy" 2>/dev/null || true)
 
 # The bootstrap script's name tells the pip that this ansible-core pins.
 version=$("$venv/bin/python" - <<'PYTHON'
