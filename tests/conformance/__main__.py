@@ -22,7 +22,7 @@ from .server import serve
 
 HERE = Path(__file__).resolve().parent
 TABLE = HERE / "expected.json"
-TOOLS = ("ours", "vllm_bench", "guidellm", "aiperf", "llama_benchy")
+TOOLS = ("ours", "vllm_bench", "guidellm", "aiperf")
 PLAIN = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 Results = dict[str, dict[str, tuple[str, str]]]

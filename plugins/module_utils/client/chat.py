@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from .failure import printable
-from .likeness import Likeness
+from .likeness import Likeness, Take
 from .sample import Sample
 
 DONE = b"[DONE]"
@@ -74,17 +75,17 @@ class ChatReader:
         "_calls",
         "_cumulative",
         "_finished",
-        "_last_ns",
         "_learned",
         "_likeness",
         "_long",
-        "_max_gap_ns",
         "_on_event",
         "_reasoning",
         "_seen",
+        "_taken",
         "_text",
         "done",
         "sample",
+        "take",
     )
 
     def __init__(self, sample: Sample, on_event: OnEvent | None = None) -> None:
@@ -96,45 +97,16 @@ class ChatReader:
         self._calls: list[_ToolCall] = []
         self._cumulative: int | None = None  # running completion tokens, once the server sends any
         self._seen = 0
-        self._last_ns = 0
-        self._max_gap_ns = 0
         self._finished = False  # a finish_reason was read
         self._likeness: Likeness | None = None
-        self._long = 0  # text events read the long way since the last one that was not
+        self._long = 0  # text events read the long way since one was last learned from
         self._learned = 0
-
-    def short(self, t_ns: int, data: bytes, start: int, end: int) -> bool:
-        """Take the event ``data[start:end]`` if it is like the last one; False when ``event`` has to read it."""
-        likeness = self._likeness
-        if likeness is None:
-            return False
-        found = likeness.match(data, start, end)
-        if found is None:
-            return False
-        text, numbers = found
-        cumulative: int | None = None
-        usage = likeness.usage
-        if usage is not None:
-            for name, number in zip(likeness.counts, numbers):  # noqa: B905 (of one length; strict costs time)
-                usage[name] = number
-            self.sample.usage = usage
-            cumulative = usage["completion_tokens"]
-            if self._cumulative is not None and cumulative < self._cumulative:
-                self.sample.warn("running usage went down")
-            self._cumulative = cumulative
-        (self._reasoning if likeness.reasoning else self._text).append(text)
-        self._seen += 1
-        self._long = 0
-        gap_ns = t_ns - self._last_ns
-        if gap_ns > self._max_gap_ns:
-            self._max_gap_ns = gap_ns
-        self._last_ns = t_ns
-        self.sample.events.append((t_ns, cumulative))
-        return True
+        self._taken: list[list[int]] = [[]]  # the counts of the event last taken the short way
+        self.take: Take | None = None  # takes an event like the last ones; see ``likeness``
 
     def event(self, t_ns: int, payload: bytes, name: str = "") -> bool:
         """One event, complete ``t_ns`` after t0. After a True the sample is decided: do not feed it further."""
-        if not name and self.short(t_ns, payload, 0, len(payload)):
+        if not name and self.take is not None and self.take(t_ns, payload, 0, len(payload)):
             return False
         if payload == DONE or payload.strip() == DONE:
             self.done = True
@@ -182,6 +154,7 @@ class ChatReader:
 
     def close(self, end_ns: int) -> None:
         """No more events: settle the sample. Calls that decide failure (early close) come before this one."""
+        self._catch_up()
         sample = self.sample
         sample.end_s = end_ns / 1e9
         sample.text = whole("".join(self._text))
@@ -198,8 +171,12 @@ class ChatReader:
         sample.reasoning_tokens = self._detail(usage, "completion_tokens_details", "reasoning_tokens")
         if sample.events:
             sample.last_token_s = sample.events[-1][0] / 1e9
-        if len(sample.events) > 1:
-            sample.max_gap_s = self._max_gap_ns / 1e9
+        times = [t_ns for t_ns, _ in sample.events]
+        if len(times) > 1:
+            sample.max_gap_s = max(map(operator.sub, times[1:], times)) / 1e9
+        counts = [count for _, count in sample.events if count is not None]
+        if any(map(operator.lt, counts[1:], counts)):
+            sample.warn("running usage went down")
         if sample.error_kind is None:
             if not self._seen:
                 self._fail("empty", "status 200, but the reply holds no event")
@@ -215,7 +192,7 @@ class ChatReader:
 
     @property
     def seen(self) -> int:
-        """How many JSON events were read."""
+        """How many JSON events were read the long way."""
         return self._seen
 
     def _fail(self, kind: str, message: str) -> None:
@@ -229,10 +206,23 @@ class ChatReader:
             return
         likeness = Likeness.learn(payload, value)
         if likeness is not None:
+            texts = self._reasoning if likeness.reasoning else self._text
+            self._taken = [[]]
+            self.take = likeness.taker(self.sample.events, texts, self._taken)
             self._likeness = likeness
             self._learned += 1
+            self._long = 0
+
+    def _catch_up(self) -> None:
+        """Take over the counts of the events that went the short way."""
+        numbers = self._taken[0]
+        if numbers and self._likeness is not None:
+            self._taken[0] = []
+            self.sample.usage = self._likeness.usage_of(numbers)
+            self._cumulative = self.sample.events[-1][1]
 
     def _read(self, t_ns: int, value: dict[str, Any]) -> None:
+        self._catch_up()
         self._identify(value)
         before = self._cumulative
         self._usage(value.get("usage"))
@@ -265,11 +255,7 @@ class ChatReader:
             self._token_event(t_ns, after if counted else None)
 
     def _token_event(self, t_ns: int, cumulative: int | None) -> None:
-        events = self.sample.events
-        if events and t_ns - self._last_ns > self._max_gap_ns:
-            self._max_gap_ns = t_ns - self._last_ns
-        self._last_ns = t_ns
-        events.append((t_ns, cumulative))
+        self.sample.events.append((t_ns, cumulative))
 
     def _identify(self, value: dict[str, Any]) -> None:
         sample = self.sample
@@ -288,8 +274,6 @@ class ChatReader:
             return
         count = self._count(usage, "completion_tokens")
         if count is not None:
-            if self._cumulative is not None and count < self._cumulative:
-                self.sample.warn("running usage went down")
             self._cumulative = count
         self.sample.usage = usage
 

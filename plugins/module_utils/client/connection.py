@@ -36,6 +36,7 @@ class Connection:
         "_tls",
         "_untried",
         "address",
+        "broke",
         "draining",
         "ended",
         "exchange",
@@ -60,6 +61,7 @@ class Connection:
         self.started_ns = started_ns
         self.opened_ns: int | None = None
         self.used = False  # carried a request already
+        self.broke: OSError | None = None  # how it broke
         self.ended = False  # the peer hung up or it broke; what came before may still be unparsed
         self.exchange: Exchange | None = None  # the request it is promised to
         self.draining: Reply | None = None  # its sample is settled, the end of its body is not here yet

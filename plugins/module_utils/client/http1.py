@@ -7,6 +7,10 @@ from __future__ import annotations
 
 MAX_HEAD = 64 * 1024
 MAX_LINE = 16 * 1024
+MAX_SIZES = 10_000
+
+SIZES: dict[bytes, int] = {}
+"""Chunk sizes met so far, by their digits: the same few hundred in every stream."""
 
 _HEAD, _LENGTH, _CHUNK, _TRAILER, _UNTIL_CLOSE, _DONE = range(6)
 _HEX = frozenset(b"0123456789abcdefABCDEF")
@@ -208,4 +212,7 @@ def chunk_size(line: bytes) -> int:
     digits = line.partition(b";")[0].strip()
     if not digits or len(digits) > 15 or not _HEX.issuperset(digits):
         raise NotHttp(f"a chunk size is not a hexadecimal number: {line[:40]!r}")
-    return int(digits, 16)
+    size = int(digits, 16)
+    if len(SIZES) < MAX_SIZES:
+        SIZES[digits] = size
+    return size

@@ -14,29 +14,37 @@ nothing is ever guessed.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
+
+Path = tuple[str, ...]
+Take = Callable[[int, bytes, int, int], bool]
+
+COMPLETION: Path = ("completion_tokens",)
 
 _TEXT_KEYS = ("content", "reasoning", "reasoning_content")
 _PROBE_TEXT = "zq"
-_PROBE_COUNTS = {"completion_tokens": 918273645, "total_tokens": 918273646}
+_PROBE_COUNTS: dict[Path, int] = {
+    COMPLETION: 918273645,
+    ("total_tokens",): 918273646,
+    ("completion_tokens_details", "reasoning_tokens"): 918273647,
+}
 
 
 class Likeness:
-    """The parts of an event that stay: ``head`` text ``parts[0]`` count ``parts[1]`` count ... ``parts[-1]``.
+    """What stays: ``head`` text ``parts[0]`` count ``parts[1]`` count ... ``parts[-1]``.
 
-    ``counts`` names the counts in the order they stand, ``usage`` is the usage they belong to (None without one), and
+    ``counts`` names the counts in the order they stand; ``usage`` is the usage they belong to, None without one.
     ``reasoning`` says what the text is.
     """
 
-    __slots__ = ("_after", "_head", "_head_size", "_quoted", "counts", "reasoning", "usage")
+    __slots__ = ("counts", "head", "parts", "reasoning", "usage")
 
     def __init__(
-        self, head: bytes, parts: list[bytes], counts: list[str], usage: dict[str, Any] | None, reasoning: bool
+        self, head: bytes, parts: list[bytes], counts: list[Path], usage: dict[str, Any] | None, reasoning: bool
     ) -> None:
-        self._head = head
-        self._head_size = len(head)
-        self._quoted = parts[0]
-        self._after = parts[1:]
+        self.head = head
+        self.parts = parts
         self.counts = counts
         self.usage = usage
         self.reasoning = reasoning
@@ -48,13 +56,13 @@ class Likeness:
         if found is None or b"\n" in payload or b"\r" in payload:
             return None
         key, text, usage = found
-        places = [_place(payload, key, quoted=True)]
-        names = [name for name in _PROBE_COUNTS if usage is not None and name in usage]
-        places += [_place(payload, name, quoted=False) for name in names]
-        if any(place is None for place in places):
+        counts = [path for path in _PROBE_COUNTS if usage is not None and type(_at(usage, path)) is int]
+        places = [_place(payload, key, quoted=True), *(_place(payload, path[-1], quoted=False) for path in counts)]
+        known = [place for place in places if place is not None]
+        if len(known) != len(places):
             return None
-        (start, end), *numbers = [place for place in places if place is not None]
-        ordered = sorted(zip(numbers, names, strict=True))
+        (start, end), *numbers = known
+        ordered = sorted(zip(numbers, counts, strict=True))
         if payload[start:end] != text.encode() or any(place[0] < end for place, _ in ordered):
             return None
         parts: list[bytes] = []
@@ -63,56 +71,93 @@ class Likeness:
             parts.append(payload[at:count_start])
             at = count_end
         parts.append(payload[at:])
-        counts = [name for _, name in ordered]
-        own = None if usage is None else dict(usage)
-        likeness = cls(payload[:start], parts, counts, own, key != "content")
+        own = None if usage is None else json.loads(json.dumps(usage))
+        likeness = cls(payload[:start], parts, [path for _, path in ordered], own, key != "content")
         return likeness if likeness._proven(value, key) else None
 
     def _proven(self, value: dict[str, Any], key: str) -> bool:
-        probe = self._head + _PROBE_TEXT.encode() + self._quoted
-        for name, part in zip(self.counts, self._after, strict=True):
-            probe += b"%d" % _PROBE_COUNTS[name] + part
+        probe = self.head + _PROBE_TEXT.encode() + self.parts[0]
+        for path, part in zip(self.counts, self.parts[1:], strict=True):
+            probe += b"%d" % _PROBE_COUNTS[path] + part
         try:
             decoded = json.loads(probe)
             expected = json.loads(json.dumps(value))
         except ValueError:
             return False
         expected["choices"][0]["delta"][key] = _PROBE_TEXT
-        for name in self.counts:
-            expected["usage"][name] = _PROBE_COUNTS[name]
+        for path in self.counts:
+            _put(expected["usage"], path, _PROBE_COUNTS[path])
         return bool(decoded == expected)
 
-    def match(self, data: bytes, start: int, end: int) -> tuple[str, list[int]] | None:
-        """Text and counts of the event ``data[start:end]``, or None when it has to go the long way."""
-        if not data.startswith(self._head, start):
-            return None
-        start += self._head_size
-        quote = data.find(b'"', start, end)
-        if quote < 0 or not data.startswith(self._quoted, quote):
-            return None
-        try:
-            text = data[start:quote].decode()
-        except UnicodeDecodeError:
-            return None
-        if not text or not text.isprintable():
-            return None
-        if "\\" in text:
-            # An escaped line feed is too common to go the long way; any other escape goes it.
-            if text.count("\\") != text.count("\\n"):
-                return None
-            text = text.replace("\\n", "\n")
-        at = quote + len(self._quoted)
-        numbers: list[int] = []
-        for part in self._after:
-            stop = data.find(part[:1], at, end)
-            digits = data[at:stop]
-            if stop < 0 or not digits.isdigit() or len(digits) > 15 or (digits[0] == 48 and len(digits) > 1):
-                return None
-            if not data.startswith(part, stop):
-                return None
-            numbers.append(int(digits))
-            at = stop + len(part)
-        return (text, numbers) if at == end else None
+    def taker(self, events: list[tuple[int, int | None]], texts: list[str], last: list[list[int]]) -> Take:
+        """A function that takes an event ``data[start:end]`` that came at ``t_ns``, or says that it cannot.
+
+        It appends (time, completion tokens) to ``events`` and the text to ``texts``, and leaves the event's counts in
+        ``last[0]``. Everything it needs is bound beforehand: it runs for every token of every stream.
+        """
+        head, quoted = self.head, self.parts[0]
+        head_size, quoted_size = len(head), len(quoted)
+        after = [(part[:1], part, len(part)) for part in self.parts[1:]]
+        which = self.counts.index(COMPLETION) if self.counts else -1
+        add_event, add_text = events.append, texts.append
+
+        def take(t_ns: int, data: bytes, start: int, end: int) -> bool:
+            if not data.startswith(head, start):
+                return False
+            start += head_size
+            at = data.find(b'"', start, end)
+            if not data.startswith(quoted, at):
+                return False
+            try:
+                text = data[start:at].decode()
+            except UnicodeDecodeError:
+                return False
+            if not text or not text.isprintable():
+                return False
+            if "\\" in text:
+                # An escaped line feed is too common to go the long way; any other escape goes it.
+                if text.count("\\") != text.count("\\n"):
+                    return False
+                text = text.replace("\\n", "\n")
+            at += quoted_size
+            numbers: list[int] = []
+            for mark, part, size in after:
+                stop = data.find(mark, at, end)
+                digits = data[at:stop]
+                if not data.startswith(part, stop) or not digits.isdigit() or len(digits) > 15:
+                    return False
+                if digits[0] == 48 and len(digits) > 1:  # JSON has no leading zeros
+                    return False
+                numbers.append(int(digits))
+                at = stop + size
+            if at != end:
+                return False
+            last[0] = numbers
+            add_event((t_ns, numbers[which] if numbers else None))
+            add_text(text)
+            return True
+
+        return take
+
+    def usage_of(self, numbers: list[int]) -> dict[str, Any] | None:
+        """The usage of an event with these counts."""
+        if self.usage is not None:
+            for path, number in zip(self.counts, numbers, strict=True):
+                _put(self.usage, path, number)
+        return self.usage
+
+
+def _at(holder: dict[str, Any], path: Path) -> Any:
+    value: Any = holder
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _put(holder: dict[str, Any], path: Path, value: int) -> None:
+    for name in path[:-1]:
+        holder = holder[name]
+    holder[path[-1]] = value
 
 
 def _plain(value: dict[str, Any]) -> tuple[str, str, dict[str, Any] | None] | None:
@@ -136,8 +181,6 @@ def _plain(value: dict[str, Any]) -> tuple[str, str, dict[str, Any] | None] | No
     if usage is None:
         return filled[0], text, None
     if not isinstance(usage, dict) or type(usage.get("completion_tokens")) is not int:
-        return None
-    if any(type(usage[name]) is not int for name in _PROBE_COUNTS if name in usage):
         return None
     return filled[0], text, usage
 

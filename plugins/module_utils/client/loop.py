@@ -95,7 +95,7 @@ class Loop:
         self._active: set[Exchange] = set()  # started and not settled
         self._timers: list[tuple[int, int, bool, Callable[[], None]]] = []
         self._order = itertools.count()
-        self._unparsed: collections.deque[tuple[Connection, int, bytes | OSError]] = collections.deque()
+        self._unparsed: collections.deque[tuple[Connection, int, bytes]] = collections.deque()
         self._unparsed_bytes = 0
         self._holds = 0  # timers that keep the loop running
         self._connecting = 0
@@ -228,13 +228,15 @@ class Loop:
         except BlockingIOError:
             return
         except OSError as exc:
-            self._ended(connection, exc)
-            return
-        if not data:
-            self._ended(connection, data)
-            return
+            connection.broke = exc
+            data = b""
         self._unparsed.append((connection, self._clock(), data))
-        self._unparsed_bytes += len(data)
+        if data:
+            self._unparsed_bytes += len(data)
+            return
+        # The end is queued behind what came before it; epoll would tell it for ever.
+        self._epoll.unregister(connection.fd)
+        connection.ended = True
 
     def _parse(self, most: int) -> None:
         """Parse what was read earliest, ``most`` reads of it."""
@@ -242,23 +244,22 @@ class Loop:
         while most and unparsed:
             most -= 1
             connection, t_ns, data = unparsed.popleft()
-            if isinstance(data, bytes):
-                self._unparsed_bytes -= len(data)
+            self._unparsed_bytes -= len(data)
             exchange = connection.exchange
             if exchange is None or exchange.t0_ns is None:
                 self._idle_received(connection, data)
                 continue
-            if t_ns < exchange.t0_ns:
+            since_ns = t_ns - exchange.t0_ns
+            if since_ns < 0:
                 self._settle_failed(exchange, "not_a_stream", "the server sent bytes before it was sent the request")
                 continue
             exchange.active_ns = t_ns
-            if not data or isinstance(data, OSError):
-                how = "was closed"
-                if isinstance(data, OSError):
-                    how = f"broke ({printable(data.strerror or str(data))})"
-                settled = exchange.reply.eof(t_ns - exchange.t0_ns, f"the connection {how}")
+            if data:
+                settled = exchange.reply.feed(since_ns, data)
             else:
-                settled = exchange.reply.feed(t_ns - exchange.t0_ns, data)
+                broke = connection.broke
+                how = "was closed" if broke is None else f"broke ({printable(broke.strerror or str(broke))})"
+                settled = exchange.reply.eof(since_ns, f"the connection {how}")
             if settled:
                 self._settled(exchange)
 
@@ -275,12 +276,6 @@ class Loop:
             self._read(connection)
         if mask & _WRITE and connection.exchange is not None and connection.exchange.left is not None:
             self._send_more(connection.exchange)
-
-    def _ended(self, connection: Connection, how: bytes | OSError) -> None:
-        """The peer hung up or the connection broke: queued behind what came before; epoll would tell it for ever."""
-        self._unparsed.append((connection, self._clock(), how))
-        self._epoll.unregister(connection.fd)
-        connection.ended = True
 
     # Time.
 
@@ -423,10 +418,10 @@ class Loop:
             exchange.writing = False
             self._epoll.modify(connection.fd, _READ)
 
-    def _idle_received(self, connection: Connection, data: bytes | OSError) -> None:
+    def _idle_received(self, connection: Connection, data: bytes) -> None:
         """Bytes nobody asked for: the end of a body whose sample is settled, or the server hanging up."""
         reply = connection.draining
-        if reply is not None and isinstance(data, bytes) and data:
+        if reply is not None and data:
             if not reply.drain(data):
                 return
             if reply.reusable:

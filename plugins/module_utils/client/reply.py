@@ -9,14 +9,12 @@ import json
 
 from .chat import DONE, BadEvent, ChatReader, OnEvent, error_message, parse_object
 from .failure import printable
-from .http1 import NotHttp, ResponseParser, chunk_size
+from .http1 import SIZES, NotHttp, ResponseParser
+from .likeness import Take
 from .sample import Sample
 from .sse import MAX_EVENT_BYTES, EventTooLarge, SseParser
 
 MAX_ERROR_BODY = 64 * 1024
-MAX_SIZES = 10_000
-
-_SIZES: dict[bytes, int] = {}  # chunk size lines met so far: the same few hundred in every stream
 
 _UNDECIDED, _EVENTS, _WHOLE = range(3)
 
@@ -28,7 +26,6 @@ class Reply:
     """
 
     __slots__ = (
-        "_between",
         "_body",
         "_body_size",
         "_chat",
@@ -37,6 +34,7 @@ class Reply:
         "_mode",
         "_sse",
         "_streamed",
+        "_take_chunk",
         "sample",
         "settled",
     )
@@ -54,7 +52,7 @@ class Reply:
         self._sse = SseParser(limit)
         self._chat = ChatReader(sample, on_event)
         self._limit = limit
-        self._between = False  # between two chunks and between two events: the short way is open
+        self._take_chunk: Take | None = None  # between two chunks and two events: the short way is open
         self._streamed = streamed
         self._mode = _UNDECIDED
         self._body: list[bytes] = []  # of a reply that is read whole: errors, JSON, and the head of anything undecided
@@ -62,28 +60,23 @@ class Reply:
 
     def feed(self, t_ns: int, data: bytes) -> bool:
         """Bytes read from the connection. True when the sample is settled."""
-        if self._between and self._short(t_ns, data):
-            return False
-        settled = self._feed(t_ns, data)
-        self._between = not settled and self._mode == _EVENTS and self._http.between_chunks and self._sse.between_events
-        return settled
-
-    def _short(self, t_ns: int, data: bytes) -> bool:
-        """One read that is one chunk that is one event like the last one (see ``likeness``): the everyday case."""
-        eol = data.find(b"\r\n", 0, 18)
-        if eol < 1 or not data.startswith(b"data: ", eol + 2) or not data.endswith(b"\n\n\r\n"):
-            return False
-        line = data[:eol]
-        size = _SIZES.get(line)
-        if size is None:
-            try:
-                size = chunk_size(line)
-            except NotHttp:
+        take = self._take_chunk
+        if take is not None:
+            # The everyday read is one chunk that is one event like the last ones. What is taken holds no line end, so
+            # the event ends where the chunk does.
+            eol = data.find(b"\r\n", 0, 18)
+            end = len(data) - 4
+            if (
+                SIZES.get(data[:eol]) == end - eol
+                and data.startswith(b"data: ", eol + 2)
+                and data.endswith(b"\n\n\r\n")
+                and take(t_ns, data, eol + 8, end)
+            ):
                 return False
-            if len(_SIZES) < MAX_SIZES:
-                _SIZES[line] = size
-        # What matches holds no line end, so the event ends where the chunk does.
-        return eol + 4 + size == len(data) and self._chat.short(t_ns, data, eol + 8, len(data) - 4)
+        settled = self._feed(t_ns, data)
+        ready = not settled and self._mode == _EVENTS and self._http.between_chunks and self._sse.between_events
+        self._take_chunk = self._chat.take if ready else None
+        return settled
 
     def _feed(self, t_ns: int, data: bytes) -> bool:
         try:
