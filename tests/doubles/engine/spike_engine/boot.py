@@ -160,7 +160,7 @@ class Boot:
 
     async def _storm(self, seconds: float) -> None:
         """Children named cicc that keep their processor busy a quarter of the time each."""
-        code = "import time\nwhile 1:\n t=time.monotonic()+.025\n while time.monotonic()<t: pass\n time.sleep(.075)"
+        code = "import time\nopen('/proc/self/comm', 'w').write('cicc')\nwhile 1:\n t=time.monotonic()+.025\n while time.monotonic()<t: pass\n time.sleep(.075)"
         children = [subprocess.Popen(["cicc", "-c", code], executable=sys.executable) for _ in range(4)]
         try:
             for i in range(max(int(seconds), 1)):
