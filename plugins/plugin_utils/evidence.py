@@ -21,6 +21,7 @@ from typing import Any, Final
 from ansible_collections.lobes.spike.plugins.module_utils.errors import SpikeError
 
 from .events import EVENTS_NAME, Event, read_events, up_to_evidence
+from .telemetry import Moment, curve
 
 SPIKE_SCHEMA: Final = "lobes.spike/spike/1"
 BOOT_SCHEMA: Final = "lobes.spike/boot/1"
@@ -208,6 +209,7 @@ class Evidence:
     image: Mapping[str, Any] = field(default_factory=dict)
     models: tuple[Mapping[str, Any], ...] = ()
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    curve: tuple[Moment, ...] = ()
     arms: tuple[ArmEvidence, ...] = ()
     events: tuple[Event, ...] = ()
     events_sha256: str | None = None
@@ -329,6 +331,7 @@ def load(directory: Path) -> Evidence:
         image=reader.document("image.json"),
         models=rows({"models": models}, "models"),
         extra=dict(reader.extra()),
+        curve=curve(directory / "telemetry"),
         arms=_arms(spike, documents),
         events=events,
         events_sha256=events_sha256,

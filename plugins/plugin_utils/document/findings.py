@@ -19,7 +19,7 @@ from .words import clean, decimal, grouped, sentence
 
 # spike.json names phases in the words of the plan; results name them in the singular.
 PHASE_OF_PLAN = {"probes": "probe"}
-PLAN_OF_PHASE = {"probe": "probes"}
+MEASURE_ONLY = "measure_only.json"
 
 
 def corrections(evidence: Evidence, figures: Sequence[Figure], marks: Mapping[str, str]) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def corrections(evidence: Evidence, figures: Sequence[Figure], marks: Mapping[st
         if figure.value is None and figure.reason and figure.measure == "decode_tok_s"
     ]
     found += [sentence for arm in evidence.arms for sentence in _other_boot(arm, marks)]
-    found += heat.flags(evidence)
+    found += [*heat.flags(evidence), *heat.clock_steps(evidence)]
     found += [clean(line, 600) for line in texts(evidence.spike, "corrections")]
     return tuple(found)
 
@@ -54,6 +54,8 @@ def incidents(evidence: Evidence, marks: Mapping[str, str]) -> tuple[str, ...]:
         if event.kind == "incident"
     ]
     found += _interrupted_runs(evidence, marks)
+    found += heat.recorder_incidents(evidence)
+    found += _not_as_found(evidence, marks)
     found += [f"{clean(path, 120)}: a measurement was begun and left no result." for path in evidence.unfinished]
     found += [clean(line, 600) for line in texts(evidence.spike, "incidents")]
     return tuple(sentence.rstrip() for sentence in found)
@@ -72,8 +74,8 @@ def coverage_limits(evidence: Evidence, partial: bool) -> tuple[str, ...]:
     found += [f"manifest: {clean(problem)}." for problem in evidence.manifest.problems if evidence.manifest.ok is False]
     if not any(arm.of("calibrate") for arm in evidence.arms) and not evidence.transcribed:
         found.append("The instrument was not calibrated in this spike: its own error is not known.")
-    if heat.PATH not in evidence.extra:
-        found.append("Heat and power inside the windows were not recorded: whether a figure was throttled is unknown.")
+    if not partial:
+        found += heat.limits(evidence)
     if not evidence.box_after and not partial and not evidence.transcribed:
         found.append("The box was not described again at the end: that it was left as found is not shown here.")
     unproven = [
@@ -226,6 +228,12 @@ def _interrupted_runs(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[
             open_run = event.utc
         elif event.kind == "run.end":
             open_run = None
+
+
+def _not_as_found(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[str]:
+    """What is otherwise than it was found and no recorded action explains."""
+    for line in texts(evidence.extra.get(MEASURE_ONLY, {}), "unexplained"):
+        yield f"NOT AS FOUND: {sentence(line)} {marks.get(MEASURE_ONLY, '')}"
 
 
 def _missing(arm: ArmEvidence) -> Iterator[str]:

@@ -3,199 +3,304 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the box's heat and power did inside the windows, as ``telemetry/attribution.json`` has it.
 
-The file, schema ``lobes.spike/attribution/1`` (times UTC, temperatures degrees Celsius, power watts; null is unknown)::
-
-    trip        {name, temp_c, critical_c}                      the trip that throttles
-    kernel_log  {covers_from_utc, alert, alerts, first_alert_utc, last_alert_utc, peak_per_minute, reason}
-    windows     [{arm, result, verdict, alerts_inside, reason, tj_c: {min, p50, p95, max, mean}, rails_w}]
-                result is a result's name, null for all of the arm's; verdict is clean, under_alerts, no_alert_seen
-                (nothing was seen by what did watch, but the kernel log does not cover it) or unknown
-    spans       [{name, arms, start_utc, end_utc, interval_s, samples, tj_c, samples_over, rails_w, ram_gib, swap_gib}]
-    buckets     [{arm, start_utc, seconds, tj_c, rails_w, note}]
-    series      [{t_utc, tj_c, rails_w: {rail: W}}]             what the report draws, thinned by whoever wrote it
-    alerts_utc  [stamp]                                         when alerts were raised, as far as it is known
-    checks      [{utc, text}]                                   single looks at the box
-
-A verdict here is never made better than the file says: no entry is ``unknown``.
+The verdicts are made where that file is made (``module_utils/box/attribution.py``): clean, under N alerts, unknown.
+Nothing here makes one better. A window's row belongs to the result or boot at its ``path``; in a transcribed record a
+row without a path stands for all of its arm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..evidence import ArmEvidence, Evidence, Result, mapping, number, rows, text, whole
+from ..evidence import ArmEvidence, Evidence, Result, flag, mapping, number, rows, text, texts, whole
 from .model import Document
-from .words import ABSENT, clean, clock, columns, decimal, fixed, grouped
+from .words import ABSENT, clean, clock, columns, decimal, fixed, grouped, seconds, time_of_day
 
 PATH: Final = "telemetry/attribution.json"
-UNKNOWN: Final = "unknown (heat and power were not recorded)"
+UNKNOWN: Final = "unknown: heat and power were not recorded"
+TEMPERATURES: Final = ("temp_c.tj", "temp_c.gpu", "temp_c.hottest")
+"""Which series stands for the box's temperature, the first that is there."""
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Heat:
-    """One window's verdict: ``words`` for a line, ``alerts`` inside it (None when that is not known)."""
+    """One window's verdict in words; ``alerts`` inside it, None when that is not known."""
 
-    verdict: str
+    state: str
     words: str
     alerts: int | None = None
 
     @property
     def throttled(self) -> bool:
-        """True when alerts fell inside the window."""
-        return self.verdict == "under_alerts"
+        """True when something slowed the box inside the window."""
+        return self.state == "under"
 
 
-def of(evidence: Evidence, arm: str, result: str | None) -> Heat:
-    """The verdict of a result's window, else of all of its arm, else unknown."""
-    attribution = evidence.extra.get(PATH, {})
-    found = [row for row in rows(attribution, "windows") if text(row, "arm") == arm]
-    for name in (result, None):
-        row = next((row for row in found if text(row, "result") == name), None)
-        if row is not None:
-            return _heat(row, attribution)
-    return Heat("unknown", UNKNOWN)
+class Windows:
+    """The verdicts of one spike, looked up by file."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.rows = rows(evidence.extra.get(PATH, {}), "windows")
+        self.trip = trip(evidence)
+        self._by_path = {path: row for row in self.rows if (path := text(row, "path"))}
+        self._by_arm = {arm: row for row in self.rows if not text(row, "path") and (arm := text(row, "arm"))}
+
+    def of(self, path: str, arm: str) -> Heat:
+        """The verdict of a result or boot, else of all of its arm, else unknown."""
+        row = self._by_path.get(path) or self._by_arm.get(arm)
+        return Heat("unknown", UNKNOWN) if row is None else self.judged(row)
+
+    def own(self, path: str) -> Row | None:
+        """The row of this very file."""
+        return self._by_path.get(path)
+
+    def whole_arm(self, arm: str) -> Row | None:
+        """The row that stands for all of an arm."""
+        return self._by_arm.get(arm)
+
+    def judged(self, row: Row) -> Heat:
+        """A row's verdict with how far the hottest sample stayed from the trip."""
+        verdict = mapping(row, "verdict")
+        state = text(verdict, "state") or "unknown"
+        said = clean(text(verdict, "text") or state, 200)
+        return Heat(state, f"{said}{self._bound(row)}", whole(verdict, "alerts"))
+
+    def _bound(self, row: Row) -> str:
+        found = temperature(row)
+        hottest = number(found[1], "max") if found else None
+        if found is None or hottest is None:
+            return ""
+        words = f"; {found[0]} max {fixed(hottest, 1)} C"
+        if self.trip is None:
+            return words
+        distance = self.trip - hottest
+        side = "below" if distance > 0 else "above"
+        return f"{words}, {fixed(abs(distance), 1)} C {side} the {fixed(self.trip, 1)} C trip"
+
+
+def temperature(row: Row) -> tuple[str, Row] | None:
+    """The series that stands for the box's temperature in a row: its name and its summary."""
+    name = next((name for name in TEMPERATURES if mapping(row, "series", name)), None)
+    return None if name is None else (name.partition(".")[2], mapping(row, "series", name))
+
+
+def trip(evidence: Evidence) -> float | None:
+    """The temperature at which the GPU is throttled: its zone's passive trip, as the box told it."""
+    for zone in rows(evidence.box, "thermal", "zones"):
+        if "gpu" in (text(zone, "type") or ""):
+            for point in rows(zone, "trips"):
+                if text(point, "type") == "passive":
+                    return number(point, "temp_c")
+    return None
 
 
 def by_path(evidence: Evidence) -> dict[str, Heat]:
     """The verdict of every boot and result, by its file."""
-    found = {arm.boot.path: of(evidence, arm.name, None) for arm in evidence.arms if arm.boot is not None}
-    return found | {result.path: of(evidence, arm.name, result.name) for arm in evidence.arms for result in arm.results}
-
-
-def _heat(row: Mapping[str, Any], attribution: Mapping[str, Any]) -> Heat:
-    verdict, alerts = text(row, "verdict") or "unknown", whole(row, "alerts_inside")
-    reason = text(row, "reason")
-    told = f" ({clean(reason)})" if reason else ""
-    bound = _bound(row, attribution)
-    if verdict == "under_alerts":
-        return Heat(verdict, f"under {grouped(alerts)} alerts{bound}", alerts)
-    if verdict == "clean":
-        return Heat(verdict, f"clean{told}{bound}", alerts)
-    if verdict == "no_alert_seen":
-        return Heat(verdict, f"no alert seen; kernel log does not cover{bound}", alerts)
-    return Heat("unknown", f"unknown{told}{bound}")
-
-
-def _bound(row: Mapping[str, Any], attribution: Mapping[str, Any]) -> str:
-    """How far the hottest sample stayed from the trip, which bounds what no log covers."""
-    hottest, trip = number(row, "tj_c", "max"), number(attribution, "trip", "temp_c")
-    if hottest is None:
-        return ""
-    if trip is None:
-        return f"; tj max {fixed(hottest, 1)} C"
-    distance = trip - hottest
-    where = f"{fixed(distance, 1)} C below" if distance > 0 else f"{fixed(-distance, 1)} C above"
-    return f"; tj max {fixed(hottest, 1)} C, {where} the {fixed(trip, 1)} C trip"
+    windows = Windows(evidence)
+    found = {arm.boot.path: windows.of(arm.boot.path, arm.name) for arm in evidence.arms if arm.boot is not None}
+    return found | {r.path: windows.of(r.path, arm.name) for arm in evidence.arms for r in arm.results}
 
 
 def flags(evidence: Evidence) -> tuple[str, ...]:
-    """A sentence for every window that alerts fell into: its figures are of a throttled box."""
+    """A sentence for every window in which the box was held back: its figures are of a throttled box."""
+    windows = Windows(evidence)
+    return tuple(
+        f"{clean(arm.name, 40)}, {clean(result.name, 80)}: measured {heat.words}; its figures are of a box that was "
+        "held back, and conservative."
+        for arm in evidence.arms
+        for result in arm.results
+        if (heat := windows.of(result.path, arm.name)).throttled
+    )
+
+
+def clock_steps(evidence: Evidence) -> tuple[str, ...]:
+    """The box's clock was set while it was measured; times of day before and after do not belong together."""
+    return tuple(
+        f"The box's UTC clock was stepped by {fixed(number(step, 'step_s'), 3)} s during the spike; durations are of "
+        "the monotonic clock and stand."
+        for step in rows(evidence.extra.get(PATH, {}), "clocks", "steps")
+    )
+
+
+def limits(evidence: Evidence) -> tuple[str, ...]:
+    """What the recording does not cover."""
+    attribution = evidence.extra.get(PATH)
+    if not attribution:
+        return ("Heat and power inside the windows were not recorded: whether a figure was throttled is unknown.",)
     found = []
-    for arm in evidence.arms:
-        for result in arm.results:
-            heat = of(evidence, arm.name, result.name)
-            if heat.throttled:
-                found.append(
-                    f"{clean(arm.name, 40)}, {clean(result.name, 80)}: measured under {grouped(heat.alerts)} throttle "
-                    "alerts; its figures are of a box that was throttled, and conservative."
-                )
+    reason = text(attribution, "kernel", "reason") or text(attribution, "kernel", "clock", "refused")
+    if reason:
+        found.append(f"Kernel log: {clean(reason)}.")
+    if flag(attribution, "recorder", "tegrastats") is False:
+        found.append("There was no tegrastats: temperatures and power are those of sysfs.")
+    holes = [
+        f"{clean(text(row, 'arm') or ABSENT, 40)} {clean(text(row, 'name') or ABSENT, 60)}"
+        for row in rows(attribution, "windows")
+        if rows(row, "gaps", "sysfs") or rows(row, "gaps", "tegrastats")
+    ]
+    if holes:
+        found.append(f"The recording was silent for a while inside these windows: {clean(', '.join(holes), 400)}.")
+    found += [
+        f"{clean(text(row, 'arm') or ABSENT, 40)} {clean(text(row, 'name') or ABSENT, 60)}: measured in another boot "
+        "of the box than the one that was recorded; its heat is unknown."
+        for row in rows(attribution, "other_boot")
+    ]
     return tuple(found)
 
 
-def arm_line(evidence: Evidence, arm: ArmEvidence) -> list[str]:
-    """One line for an arm all of whose results share a verdict."""
-    shared = of(evidence, arm.name, None)
-    own = any(
-        text(row, "arm") == arm.name and text(row, "result") for row in rows(evidence.extra.get(PATH, {}), "windows")
+def recorder_incidents(evidence: Evidence) -> tuple[str, ...]:
+    """What happened to the recorder itself."""
+    return tuple(
+        f"Recorder: {clean(text(row, 'event') or 'an event', 80)}"
+        f"{f' ({clean(source, 60)})' if (source := text(row, 'source')) else ''}."
+        for row in rows(evidence.extra.get(PATH, {}), "incidents")
     )
-    return [] if own or shared.words == UNKNOWN else [f"Heat: {shared.words}"]
 
 
-def result_note(evidence: Evidence, result: Result) -> str:
+def arm_line(document: Document, arm: ArmEvidence) -> list[str]:
+    """One line for an arm of which a transcribed record has a verdict as a whole."""
+    windows = Windows(document.evidence)
+    row = windows.whole_arm(arm.name)
+    if row is None or not mapping(row, "verdict"):
+        return []
+    return [f"Heat: {windows.judged(row).words}"]
+
+
+def result_note(document: Document, result: Result) -> str:
     """What stands beside a result that has a verdict of its own; empty when its arm's verdict says it all."""
-    own = any(
-        text(row, "arm") == result.arm and text(row, "result") == result.name
-        for row in rows(evidence.extra.get(PATH, {}), "windows")
-    )
-    return of(evidence, result.arm, result.name).words if own else ""
+    windows = Windows(document.evidence)
+    row = windows.own(result.path)
+    return windows.judged(row).words if row is not None else ""
 
 
 def section(document: Document) -> list[str]:
-    """Heat and power over the spike: spans, buckets, the kernel log, single looks."""
+    """Heat and power over the spike: every window, long ones by five minutes, the kernel log, single looks."""
     attribution = document.evidence.extra.get(PATH)
     lines = ["## Heat and power", ""]
     if not attribution:
         return [*lines, f"{UNKNOWN}.", ""]
-    trip = mapping(attribution, "trip")
-    if number(trip, "temp_c") is not None:
-        critical = number(trip, "critical_c")
-        lines.append(
-            f"{clean(text(trip, 'name') or 'throttling')} trip {fixed(number(trip, 'temp_c'), 1)} C"
-            f"{f', critical {fixed(critical, 1)} C' if critical is not None else ''} {document.mark(PATH)}"
-        )
-    for span in rows(attribution, "spans"):
-        lines += _span(span)
-    buckets = rows(attribution, "buckets")
-    if buckets:
-        rails = sorted({rail for bucket in buckets for rail in mapping(bucket, "rails_w")})
-        head = ["from", "arm", "tj max C", "tj mean C", *(f"{clean(rail, 20)} mean W" for rail in rails), "what ran"]
-        lines += columns(head, [_bucket(bucket, rails) for bucket in buckets])
-    lines += _kernel_log(mapping(attribution, "kernel_log"))
+    windows = Windows(document.evidence)
+    if windows.trip is not None:
+        lines.append(f"GPU throttle trip {fixed(windows.trip, 1)} C {document.mark('box.json')}")
+    recorder = mapping(attribution, "recorder")
+    if number(recorder, "interval_s") is not None:
+        source = "tegrastats and sysfs" if flag(recorder, "tegrastats") else "sysfs"
+        lines.append(f"Recorded every {decimal(number(recorder, 'interval_s'))} s from {source} {document.mark(PATH)}")
+    shown = [row for row in windows.rows if mapping(row, "series")]
+    if shown:
+        lines += _table(windows, shown)
+    for row in windows.rows:
+        lines += [*_detail(row), *_buckets(row)]
+    lines += _kernel(attribution, windows)
     for check in rows(attribution, "checks"):
         lines.append(f"  {clock(text(check, 'utc'))} {clean(text(check, 'text') or '')}")
     return [*lines, ""]
 
 
-def _span(span: Mapping[str, Any]) -> list[str]:
-    begin, end = text(span, "start_utc"), text(span, "end_utc")
-    when = f", {clock(begin)} -> {clock(end)}" if begin and end else ""
-    samples = whole(span, "samples")
-    every = f", {grouped(samples)} samples" if samples is not None else ""
-    lines = [f"{clean(text(span, 'name') or 'span')}{when}{every}:"]
-    over = [f"{grouped(number(row, 'samples'))} samples >= {decimal(number(row, 'temp_c'), 0)} C"
-            for row in rows(span, "samples_over")]  # fmt: skip
-    parts = [("tj C", mapping(span, "tj_c"))]
-    parts += [(f"{clean(rail, 20)} W", mapping(span, "rails_w", rail)) for rail in sorted(mapping(span, "rails_w"))]
-    parts += [("RAM GiB", mapping(span, "ram_gib")), ("swap GiB", mapping(span, "swap_gib"))]
-    for words, stats in parts:
-        known = [f"{name} {fixed(number(stats, name), 1)}" for name in ("min", "p50", "p95", "max", "mean")
-                 if number(stats, name) is not None]  # fmt: skip
-        if known:
-            told = f" ({', '.join(over)})" if words == "tj C" and over else ""
-            lines.append(f"  {words:10} {' | '.join(known)}{told}")
+def _table(windows: Windows, shown: Sequence[Row]) -> list[str]:
+    rail = main_rail(shown)
+    head = ["window", "from", "to", "tj p50 C", "max C", f"{rail or 'power'} mean W", "max W", "verdict"]
+    lines = []
+    for row in shown:
+        heat, power = temperature(row), mapping(row, "series", f"power_w.{rail}") if rail else {}
+        found = heat[1] if heat else {}
+        lines.append(
+            [
+                _what(row),
+                clock(text(row, "start_utc")),
+                clock(text(row, "end_utc")),
+                fixed(number(found, "p50"), 1),
+                fixed(number(found, "max"), 1),
+                fixed(number(power, "mean"), 1),
+                fixed(number(power, "max"), 1),
+                clean(text(row, "verdict", "text") or ABSENT, 60),
+            ]
+        )
+    return columns(head, lines)
+
+
+def main_rail(shown: Sequence[Row]) -> str | None:
+    """The GPU's rail where there is one, else the first."""
+    names = {name for row in shown for name in mapping(row, "series") if name.startswith("power_w.")}
+    rails = sorted(name.partition(".")[2] for name in names)
+    return next((rail for rail in rails if "GPU" in rail.upper()), rails[0] if rails else None)
+
+
+def _detail(row: Row) -> list[str]:
+    """All that was recorded of a long window, or of an arm as a whole."""
+    if (text(row, "path") and not rows(row, "buckets")) or not mapping(row, "series"):
+        return []
+    lines = [f"{_what(row)}{f': {note}' if (note := clean(text(row, 'note') or '', 200)) else ''}"]
+    for name in mapping(row, "series"):
+        stats = mapping(row, "series", name)
+        known = [f"{member} {fixed(number(stats, member), 1)}" for member in ("min", "p50", "p95", "max", "mean")
+                 if number(stats, member) is not None]  # fmt: skip
+        if known and name.startswith(("temp_c.", "power_w.", "ram_", "memory_", "swap_")):
+            lines.append(f"  {clean(name, 40):22} {' | '.join(known)}")
     return lines
 
 
-def _bucket(bucket: Mapping[str, Any], rails: list[str]) -> list[str]:
-    return [
-        clock(text(bucket, "start_utc")),
-        clean(text(bucket, "arm") or ABSENT, 20),
-        fixed(number(bucket, "tj_c", "max"), 1),
-        fixed(number(bucket, "tj_c", "mean"), 1),
-        *(fixed(number(bucket, "rails_w", rail, "mean"), 1) for rail in rails),
-        clean(text(bucket, "note") or "", 80),
-    ]
+def _what(row: Row) -> str:
+    return f"{clean(text(row, 'arm') or ABSENT, 20)} {clean(text(row, 'name') or 'as a whole', 60)}"
 
 
-def _kernel_log(log: Mapping[str, Any]) -> list[str]:
-    if not log:
+def _buckets(row: Row) -> list[str]:
+    found = rows(row, "buckets")
+    if not found:
         return []
-    covers = text(log, "covers_from_utc")
-    if covers is None:
-        return [f"Kernel log: could not be read ({clean(text(log, 'reason') or 'no reason recorded')})"]
-    alerts = whole(log, "alerts")
-    if not alerts:
-        said = "no alert" if alerts == 0 else "alerts not counted"
-    else:
-        peak = whole(log, "peak_per_minute")
-        said = (
-            f"{grouped(alerts)} {clean(text(log, 'alert') or 'throttle')} events, first "
-            f"{clock(text(log, 'first_alert_utc'))}, last {clock(text(log, 'last_alert_utc'))} UTC"
-            f"{f', at most {peak} a minute' if peak else ''}"
-        )
-    return [f"Kernel log, from {clean(covers, 40)}: {said}"]
+    name = next((name for name in TEMPERATURES if mapping(found[0], "series", name)), TEMPERATURES[0])
+    rail = main_rail(found)
+    start = seconds(text(row, "start_utc"))
+    head = ["from", "tj max C", "tj mean C", f"{rail or 'power'} mean W", "what ran"]
+    lines = [
+        [
+            _bucket_start(start, bucket),
+            fixed(number(bucket, "series", name, "max"), 1),
+            fixed(number(bucket, "series", name, "mean"), 1),
+            fixed(number(bucket, "series", f"power_w.{rail}", "mean"), 1),
+            clean(text(bucket, "note") or "", 80),
+        ]
+        for bucket in found
+    ]
+    return [f"{_what(row)}, by five minutes:", *columns(head, lines)]
+
+
+def _bucket_start(start: float | None, bucket: Row) -> str:
+    after = number(bucket, "from_s")
+    return time_of_day(start + after) if start is not None and after is not None and abs(after) < 1e7 else ABSENT
+
+
+def _kernel(attribution: Row, windows: Windows) -> list[str]:
+    log = mapping(attribution, "kernel")
+    lines = [f"Kernel log: {clean(line)}" for line in texts(log, "notes")]
+    for row in windows.rows:
+        alerts = mapping(row, "alerts")
+        inside = whole(alerts, "inside")
+        if inside:
+            kinds = ", ".join(f"{grouped(number(mapping(alerts, 'by_kind'), kind))} {clean(kind, 40)}"
+                              for kind in mapping(alerts, "by_kind"))  # fmt: skip
+            peak = whole(alerts, "per_minute_max")
+            lines.append(
+                f"Kernel log, {_what(row)}: {grouped(inside)} alerts inside{f' ({kinds})' if kinds else ''}, "
+                f"{grouped(whole(alerts, 'before'))} before, {grouped(whole(alerts, 'after'))} after"
+                f"{f', at most {peak} a minute' if peak else ''}"
+            )
+    return lines
+
+
+def alert_times(evidence: Evidence, seconds: Mapping[str, float]) -> Iterator[tuple[float, str]]:
+    """First and last alert of every window in seconds of UTC; ``seconds`` has the windows' starts by path."""
+    for row in rows(evidence.extra.get(PATH, {}), "windows"):
+        start = seconds.get(text(row, "path") or "")
+        for words, member in (("first", "first_s"), ("last", "last_s")):
+            after = number(row, "alerts", member)
+            if start is not None and after is not None:
+                yield start + after, f"{words} of {grouped(whole(row, 'alerts', 'inside'))} alerts"
 
 
 def fan(evidence: Evidence) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..evidence import ArmEvidence, Result, mapping, number, rows, text, texts, whole
+from ..evidence import ArmEvidence, Result, mapping, number, rows, text, whole
 from . import heat
 from .figures import find
 from .model import Document, Figure, Ranking
@@ -32,7 +32,7 @@ from .svg import (
     whiskers,
 )
 from .tables import decode_at_depth, needle_depths, session_counts, sweep_levels, thousands
-from .words import clean, decimal, fixed
+from .words import clean, decimal, fixed, seconds
 
 Href = Callable[[Figure], str]
 SAMPLES_DRAWN: Final = 64
@@ -72,8 +72,8 @@ class Gallery:
             self._ttft(),
             *(self._turns(sessions) for sessions in session_counts(self.document.figures)),
             self._boots(),
-            self._over_time("Temperature", "°C", self._temperature),
-            self._over_time("Power", "W", self._power),
+            self._over_time("Temperature", "°C", self._temperature()),
+            self._over_time("Power", "W", self._power()),
         ]
         return tuple(picture for picture in made if picture is not None)
 
@@ -221,48 +221,69 @@ class Gallery:
         svg = gantt("Boots", linear_axis("seconds", (bar.end for bar in bars)), bars)
         return Picture("Boots", svg, "where each boot's time went, from the first line of its log", wide=True)
 
-    def _over_time(self, title: str, unit: str, pick: Callable[[Mapping[str, Any]], list[Series]]) -> Picture | None:
-        attribution = self.document.evidence.extra.get(heat.PATH, {})
-        series = pick(attribution)
+    def _over_time(self, title: str, unit: str, series: list[Series]) -> Picture | None:
         if not series:
             return None
         times = [point.x for one in series for point in one.points]
         begin, end = min(times), max(times)
-        x = _time_axis(begin, end)
         ends = [end for one in series for p in one.points for end in (p.y, p.high) if end is not None]
-        trip = number(attribution, "trip", "temp_c") if unit == "°C" else None
-        y = linear_axis(unit, [*ends, *([trip] if trip is not None else [])], zero=trip is None)
-        backdrop = Backdrop(
-            tuple(self._phase_bands(begin, end)), tuple(_alert_marks(attribution)), trip, f"throttle trip {trip} °C"
-        )
-        return Picture(title, chart(title, x, y, series, backdrop, 2 * WIDTH), _HEAT_NOTE, wide=True)
+        trip = heat.trip(self.document.evidence) if unit == "°C" else None
+        y = linear_axis(unit, [*ends, *([trip] if trip is not None else [])], zero=unit != "°C")
+        marks = tuple(Point(at, 0, told) for at, told in self._alerts() if begin <= at <= end)
+        backdrop = Backdrop(tuple(self._phase_bands(begin, end)), marks, trip, f"throttle trip {trip} °C")
+        picture = chart(title, _time_axis(begin, end), y, series, backdrop, 2 * WIDTH)
+        rails = f"; {', '.join(one.name for one in series)}" if unit == "W" else ""
+        return Picture(title, picture, f"{_HEAT_NOTE}{rails}", wide=True)
 
-    def _temperature(self, attribution: Mapping[str, Any]) -> list[Series]:
-        fine = [Point(at, tj, "") for at, row in _series_rows(attribution) if (tj := number(row, "tj_c")) is not None]
-        if fine:
+    def _temperature(self) -> list[Series]:
+        fine = [Point(m.utc_s, m.tj_c, "") for m in self.document.evidence.curve if m.tj_c is not None]
+        if len(fine) > 1:
             return [Series("tj", 0, tuple(fine))]
         coarse = []
-        for at, row in _bucket_rows(attribution):
-            mean, most = number(row, "tj_c", "mean"), number(row, "tj_c", "max")
+        for at, row in self._bucket_rows():
+            found = heat.temperature(row)
+            mean, most = (number(found[1], name) for name in ("mean", "max")) if found else (None, None)
             if mean is not None:
-                note = clean(text(row, "note") or "5-minute bucket", 80)
+                note = clean(text(row, "note") or "five minutes", 80)
                 coarse.append(Point(at, mean, f"{note}: tj mean {mean} C, max {decimal(most, 1)} C", "", mean, most))
         return [Series("tj", 0, tuple(coarse))] if len(coarse) > 1 else []
 
-    def _power(self, attribution: Mapping[str, Any]) -> list[Series]:
-        fine, coarse = _series_rows(attribution), _bucket_rows(attribution)
-        path = () if any(mapping(row, "rails_w") for _at, row in fine) else ("mean",)
-        table = coarse if path else fine
-        rails = sorted({rail for _at, row in table for rail in mapping(row, "rails_w")})
-        made = []
-        for index, rail in enumerate(rails):
-            points = [
-                Point(at, watts, f"{clean(rail, 20)} mean {watts} W" if path else "")
-                for at, row in table
-                if (watts := number(row, "rails_w", rail, *path)) is not None
-            ]
-            made.append(Series(clean(rail, 20), index, tuple(points)))
+    def _power(self) -> list[Series]:
+        fine: dict[str, list[Point]] = {}
+        for moment in self.document.evidence.curve:
+            for rail, watts in moment.rails_w.items():
+                fine.setdefault(rail, []).append(Point(moment.utc_s, watts, ""))
+        coarse: dict[str, list[Point]] = {}
+        for at, row in self._bucket_rows():
+            for name in mapping(row, "series"):
+                mean = number(row, "series", name, "mean")
+                if name.startswith("power_w.") and mean is not None:
+                    rail = clean(name.partition(".")[2], 20)
+                    coarse.setdefault(rail, []).append(Point(at, mean, f"{rail} mean {mean} W"))
+        made = [
+            Series(clean(rail, 20), n, tuple(points))
+            for n, (rail, points) in enumerate(sorted((fine or coarse).items()))
+        ]
         return [series for series in made if len(series.points) > 1]
+
+    def _bucket_rows(self) -> list[tuple[float, Mapping[str, Any]]]:
+        """The five-minute buckets of long windows, at their middle."""
+        found = []
+        for row in rows(self.document.evidence.extra.get(heat.PATH, {}), "windows"):
+            start = seconds(text(row, "start_utc"))
+            for bucket in rows(row, "buckets") if start is not None else ():
+                begin, end = number(bucket, "from_s"), number(bucket, "to_s")
+                if start is not None and begin is not None and end is not None and abs(begin + end) < 1e7:
+                    found.append((start + (begin + end) / 2, bucket))
+        return sorted(found, key=lambda pair: pair[0])
+
+    def _alerts(self) -> list[tuple[float, str]]:
+        starts = {
+            row_path: at
+            for row in rows(self.document.evidence.extra.get(heat.PATH, {}), "windows")
+            if (row_path := text(row, "path")) and (at := seconds(text(row, "start_utc"))) is not None
+        }
+        return list(heat.alert_times(self.document.evidence, starts))
 
     def _phase_bands(self, begin: float, end: float) -> Iterable[Band]:
         windows: dict[tuple[float, float], list[str]] = {}
@@ -289,15 +310,6 @@ def unit_of(measure: str) -> str:
     return "tok/s" if "tok_s" in measure else "s"
 
 
-def seconds(utc: str | None) -> float | None:
-    """A UTC stamp as seconds; None when it is none."""
-    try:
-        stamp = datetime.datetime.fromisoformat((utc or "").replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return stamp.timestamp() if stamp.tzinfo is not None else None
-
-
 def _time_axis(begin: float, end: float) -> Axis:
     """Ticks at round times of day, UTC."""
     span = max(end - begin, 1.0)
@@ -308,26 +320,6 @@ def _time_axis(begin: float, end: float) -> Axis:
         clock = f"{minutes // 60 % 24:02d}:{minutes % 60:02d}"
         ticks.append((at, clock if step >= 60 else f"{clock}:{second:02d}"))
     return Axis("UTC", begin, end, tuple(ticks))
-
-
-def _series_rows(attribution: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
-    stamped = [(seconds(text(row, "t_utc")), row) for row in rows(attribution, "series")]
-    return [(at, row) for at, row in stamped if at is not None]
-
-
-def _bucket_rows(attribution: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
-    """Buckets at their middle."""
-    stamped = [(seconds(text(row, "start_utc")), row) for row in rows(attribution, "buckets")]
-    return [(at + min(max(number(row, "seconds") or 0, 0), 3600) / 2, row) for at, row in stamped if at is not None]
-
-
-def _alert_marks(attribution: Mapping[str, Any]) -> Iterable[Point]:
-    known = [at for utc in texts(attribution, "alerts_utc") if (at := seconds(utc)) is not None]
-    if known:
-        return [Point(at, 0, "throttle alert") for at in known[:2000]]
-    log = mapping(attribution, "kernel_log")
-    ends = (("first alert", text(log, "first_alert_utc")), ("last alert", text(log, "last_alert_utc")))
-    return [Point(at, 0, f"{name} of {whole(log, 'alerts')}") for name, utc in ends if (at := seconds(utc)) is not None]
 
 
 def _sweep_samples(arm: ArmEvidence) -> dict[int, list[float]]:

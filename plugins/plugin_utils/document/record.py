@@ -48,7 +48,7 @@ def arm_sections(document: Document) -> list[str]:
 def _arm(document: Document, arm: ArmEvidence) -> list[str]:
     lines = [f"## Run {clean(arm.name, 60)} — {clean(arm.title, 120)}", ""]
     lines += _notes(texts(arm.plan, "notes"))
-    lines += [*_boot(document, arm), *heat.arm_line(document.evidence, arm), ""]
+    lines += [*_boot(document, arm), *heat.arm_line(document, arm), ""]
     for phase, writer in (
         ("calibrate", _calibration),
         ("probe", _probes),
@@ -79,7 +79,7 @@ def _said(document: Document, result: Result, indent: str) -> list[str]:
     differ = [note for note in result.notes if note.startswith("witnesses differ")]
     others = [note for note in result.notes if not note.startswith("witnesses differ")]
     kept = _notes([*others, *differ[:WITNESSES_SHOWN]], indent)
-    told = heat.result_note(document.evidence, result)
+    told = heat.result_note(document, result)
     kept += [f"{indent}heat: {told}"] if told else []
     rest = len(differ) - WITNESSES_SHOWN
     return [*kept, f"{indent}and {rest} more such differences, see {document.mark(result.path)}"] if rest > 0 else kept

@@ -21,7 +21,7 @@ from .pictures import Gallery, unit_of
 from .ranking import RULE, shown
 from .record import arm_sections
 from .tables import verdict_word
-from .transcript import heat_lines, lane_lines, setting_lines, title
+from .transcript import heat_lines, lane_lines, proof_lines, setting_lines, title
 from .words import clean, decimal, grouped
 
 TEMPLATE = "report.html.j2"
@@ -84,6 +84,7 @@ def write(document: Document) -> str:
             ("Setting", _linked(document, setting_lines(document))),
             ("Arms", _linked(document, arm_sections(document))),
             ("Heat and power", _linked(document, heat_lines(document))),
+            ("Measure-only proof", _linked(document, proof_lines(document))),
             ("Worker lane", _linked(document, lane_lines(document))),
         ],
         definitions=DEFINITIONS,

@@ -129,7 +129,8 @@ class _Maker:
             for result in arm.of("needle"):
                 expected = text(result.summary, "cache", "expected")
                 if needle_state(result) == "cold" and expected == "warm":
-                    yield f"{clean(arm.title, 60)}, {grouped(needle_target(result))} cold: it was meant warm, see Corrections."
+                    depth = grouped(needle_target(result))
+                    yield f"{clean(arm.title, 60)}, {depth} cold: it was meant warm, see Corrections."
 
     def concurrency(self) -> Table:
         wanted = [(str(level), self._sweep_cell(level)) for level in sweep_levels(self.figures)]

@@ -15,6 +15,7 @@ from ansible_collections.lobes.spike.plugins.module_utils.engine.kernels import 
 from ..evidence import mapping, number, rows, text, texts, value, whole
 from . import heat
 from .figures import DEFINITIONS
+from .findings import MEASURE_ONLY
 from .model import Document, Expected, Ranking, Table
 from .ranking import RULE, shown
 from .record import arm_sections
@@ -47,6 +48,7 @@ def write(document: Document, stopped: Stopped | None = None) -> str:
         *setting_lines(document),
         *arm_sections(document),
         *lane_lines(document),
+        *proof_lines(document),
         *heat_lines(document),
         *_list("Incidents", document.incidents, "None was recorded."),
         *_list("False alarms, judged", document.false_alarms, "None was recorded."),
@@ -359,6 +361,30 @@ def _known(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str
 
 def _plain(found: Any) -> str:
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
+def proof_lines(document: Document) -> list[str]:
+    """Whether the box was left as it was found: every difference, and what explains it."""
+    proof = document.evidence.extra.get(MEASURE_ONLY)
+    lines = ["## Measure-only proof", ""]
+    if not proof:
+        return [*lines, "Not on record: that the box was left as it was found is not shown.", ""]
+    differences = rows(proof, "differences")
+    lines.append(
+        f"{len(differences)} differences between the looks before and after, "
+        f"{len(texts(proof, 'unexplained'))} of them unexplained {document.mark(MEASURE_ONLY)}"
+    )
+    for one in differences:
+        explained = text(one, "explained_by")
+        lines += wrapped(
+            f"{clean(text(one, 'what') or 'something', 120)}: {clean(_plain(one.get('before')), 120)} -> "
+            f"{clean(_plain(one.get('after')), 120)}; {clean(explained, 200) if explained else 'UNEXPLAINED'}",
+            100,
+            "  ",
+            "    ",
+        )
+    lines += [f"  not compared: {clean(line)}" for line in texts(proof, "not_compared")]
+    return [*lines, ""]
 
 
 def heat_lines(document: Document) -> list[str]:

@@ -8,6 +8,7 @@ Everything that an engine, a model, a log or a box said passes through `clean` o
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import textwrap
@@ -97,6 +98,23 @@ def clock(utc: str | None) -> str:
     """The time of day of a UTC stamp (``22:04:27``); absent stays absent."""
     match = re.search(r"T(\d{2}:\d{2}:\d{2})", utc or "")
     return match[1] if match else ABSENT
+
+
+def seconds(utc: str | None) -> float | None:
+    """A UTC stamp as seconds since 1970; None when it is none."""
+    try:
+        stamp = datetime.datetime.fromisoformat((utc or "").replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return stamp.timestamp() if stamp.tzinfo is not None else None
+
+
+def time_of_day(utc_s: float | None) -> str:
+    """Seconds since 1970 as ``22:04:27`` UTC."""
+    if utc_s is None:
+        return ABSENT
+    minutes, second = divmod(int(utc_s), 60)
+    return f"{minutes // 60 % 24:02d}:{minutes % 60:02d}:{second:02d}"
 
 
 def wrapped(sentence: str, width: int = 96, first: str = "", rest: str = "") -> list[str]:

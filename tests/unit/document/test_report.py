@@ -93,7 +93,7 @@ def test_the_pictures_are_there() -> None:
     for title in titles:
         assert f'aria-label="{title}"' in seed, title
     assert "throttle trip 109.0 °C" in seed
-    assert "<title>first alert of 238</title>" in seed
+    assert "<title>first of 238 alerts</title>" in seed
     small = render(load(EVIDENCE / "sim-small"))["report.html"]
     assert 'aria-label="Agentic turns, 2 sessions"' in small
     assert 'aria-label="Temperature"' not in small, "nothing watched the heat of that spike"

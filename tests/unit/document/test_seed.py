@@ -108,6 +108,7 @@ def test_heat_is_attributed_as_recorded(forms: dict[str, str]) -> None:
     cold = {depth: run_d[run_d.index(f"  {depth} tokens, cold") :] for depth in ("128,073", "250,073", "1,040,073")}
     heat = {depth: re.search(r"heat: (.*)", part).group(1) for depth, part in cold.items()}  # type: ignore[union-attr]
     assert heat["1,040,073"] == "under 238 alerts"
+    assert "Kernel log, D needle-1040000-cold: 238 alerts inside" in text
     assert heat["128,073"].startswith("clean")
     assert heat["250,073"].startswith("clean")
     bounds = {
