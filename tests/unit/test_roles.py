@@ -29,5 +29,6 @@ def test_a_role_has_a_readme_and_every_option_a_type_and_a_meaning(role):
     for entry in yaml.safe_load((role / "meta/argument_specs.yml").read_text())["argument_specs"].values():
         assert entry["description"]
         for name, option in entry["options"].items():
-            assert option["type"] and option["description"], name
+            assert option["type"], name
+            assert option["description"], name
             assert name.startswith(role.name)

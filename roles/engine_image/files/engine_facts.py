@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs inside the engine's image (python3 -c or as a file) and prints one line of JSON: what the engine is and sees.
 
-A fact that does not exist here (a build without CUDA, no device) is null; a fact that should exist and could not be read
-is null and its reason stands in "errors". Nothing is imported that a fact does not need, and nothing raises.
+A fact that does not exist here (a build without CUDA, no device) is null; one that should exist and could not be
+read is null and its reason stands in "errors". Nothing is imported that a fact does not need, and nothing raises.
 """
 
 import json
@@ -14,7 +14,7 @@ import sys
 FACTS = {
     "schema": "lobes.spike/image-facts/1",
     "engine_version": None,
-    "python": "%d.%d.%d" % sys.version_info[:3],
+    "python": ".".join(str(part) for part in sys.version_info[:3]),
     "torch": None,
     "cuda": None,
     "arch_list": None,
@@ -40,7 +40,7 @@ def take(name, read):
     try:
         return read()
     except BaseException as exc:  # an engine's import may even raise SystemExit
-        FACTS["errors"][name] = ("%s: %s" % (type(exc).__name__, exc))[:300]
+        FACTS["errors"][name] = f"{type(exc).__name__}: {exc}"[:300]
         return None
 
 
@@ -72,7 +72,7 @@ def read_device(torch):
     FACTS["device_count"] = torch.cuda.device_count()
     FACTS["device"] = torch.cuda.get_device_name(0)
     major, minor = torch.cuda.get_device_capability(0)
-    FACTS["capability"] = "%d.%d" % (major, minor)
+    FACTS["capability"] = f"{major}.{minor}"
     FACTS["capability_int"] = major * 10 + minor
     FACTS["device_memory_bytes"] = torch.cuda.get_device_properties(0).total_memory
 
