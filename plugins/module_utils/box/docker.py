@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .containers import summary
-from .source import Source
+from .source import COMMAND_TIME_LIMIT_S, Source
 
 LARGEST_FILE = 4 << 20
 
@@ -30,6 +30,8 @@ def _run(source: Source, argv: Sequence[str]) -> str:
     rc, out, err = source.run(["docker", *argv])
     if rc == 127:
         raise DockerError("there is no docker client on this box")
+    if rc == 124:
+        raise DockerError(f"the container engine did not answer docker {argv[0]} within {COMMAND_TIME_LIMIT_S} s")
     if rc != 0:
         raise DockerError((err or out).strip()[:500] or f"docker {argv[0]} ended with {rc}")
     return out

@@ -79,9 +79,9 @@ def look(
     }
     for name in SECTIONS:
         box[name] = readers[name]() if name in sections and name in readers else None
-    box["containers"], box["configuration_files"] = (
-        docker.read_containers(source) if "docker" in sections else (None, None)
-    )
+    box["containers"] = box["configuration_files"] = None
+    if box["docker"] and box["docker"]["reachable"]:  # one that does not answer is not asked twice
+        box["containers"], box["configuration_files"] = docker.read_containers(source)
     if "disks" in sections:
         # Images need room as well, where the engine keeps them.
         root_dir = (box["docker"] or {}).get("root_dir")
