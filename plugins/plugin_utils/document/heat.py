@@ -218,10 +218,17 @@ def _table(windows: Windows, shown: Sequence[Row]) -> list[str]:
                 fixed(number(found, "max"), 1),
                 fixed(number(power, "mean"), 1),
                 fixed(number(power, "max"), 1),
-                clean(text(row, "verdict", "text") or ABSENT, 60),
+                _verdict(row),
             ]
         )
     return columns(head, lines)
+
+
+def _verdict(row: Row) -> str:
+    """A verdict for a table; why something is unknown stands with its result."""
+    verdict = mapping(row, "verdict")
+    said = text(verdict, "text") or ABSENT
+    return clean(text(verdict, "state") or ABSENT if said.startswith("unknown:") else said, 60)
 
 
 def main_rail(shown: Sequence[Row]) -> str | None:

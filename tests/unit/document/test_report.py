@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -96,7 +97,15 @@ def test_the_pictures_are_there() -> None:
     assert "<title>first of 238 alerts</title>" in seed
     small = render(load(EVIDENCE / "sim-small"))["report.html"]
     assert 'aria-label="Agentic turns, 2 sessions"' in small
-    assert 'aria-label="Temperature"' not in small, "nothing watched the heat of that spike"
+    assert small.count("<title>C needle-16384-warm</title>") == 2, "a band in both pictures over time"
+    assert "<title>last of 3 alerts</title>" in small
+
+
+def test_a_picture_with_nothing_to_show_is_not_there(sim_small: Path) -> None:
+    shutil.rmtree(sim_small / "telemetry")
+    source = render(load(sim_small))["report.html"]
+    assert 'aria-label="Temperature"' not in source
+    assert 'aria-label="Cold prefill"' in source
 
 
 def test_hostile_words_stay_words(sim_small: Path) -> None:

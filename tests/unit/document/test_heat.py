@@ -1,0 +1,68 @@
+"""The box's own account beside the figures: verdicts as they were made, never made better, and the curve."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ansible_collections.lobes.spike.plugins.plugin_utils.document import build, render
+from ansible_collections.lobes.spike.plugins.plugin_utils.document.heat import UNKNOWN, by_path
+from ansible_collections.lobes.spike.plugins.plugin_utils.evidence import load
+from ansible_collections.lobes.spike.plugins.plugin_utils.telemetry import BINS, curve
+
+
+def test_a_window_has_the_verdict_of_its_own_row(sim_small: Path) -> None:
+    told = {path: heat.words for path, heat in by_path(load(sim_small)).items()}
+    assert (
+        told["results-spec/C.needle-16384-warm.json"] == "under 3 alerts; tj max 99.0 C, 10.0 C below the 109.0 C trip"
+    )
+    assert told["results/B.calibrate.json"].startswith("unknown: the oldest kernel message known is 2 s younger")
+    assert told["results/B.decode-code.json"] == "clean; tj max 107.0 C, 2.0 C below the 109.0 C trip"
+    assert told["results/B.boot.json"] == UNKNOWN, "no row, no verdict"
+
+
+def test_nothing_recorded_is_unknown_everywhere(sim_small: Path) -> None:
+    (sim_small / "telemetry" / "attribution.json").unlink()
+    evidence = load(sim_small)
+    assert {heat.words for heat in by_path(evidence).values()} == {UNKNOWN}
+    assert any("were not recorded" in line for line in build(evidence).coverage_limits)
+
+
+def test_a_throttled_figure_is_flagged_wherever_it_competes(sim_small: Path) -> None:
+    document = build(load(sim_small))
+    assert [line.split(":")[0] for line in document.heat_flags] == ["C, needle-16384-warm"]
+    told = {ranking.workload: ranking.basis for ranking in document.rankings}
+    assert told["decode at 16,384"].endswith("; C under 3 throttle alerts")
+    assert told["cold prefill 16,384"].endswith("; C under 3 throttle alerts")
+    assert "throttle" not in told["decode at 4,096"]
+
+
+def test_the_transcript_names_what_happened_to_the_watchers(sim_small: Path) -> None:
+    text = " ".join(render(load(sim_small))["transcript.txt"].split())
+    assert "Recorder: source_died (kmsg)." in text
+    assert "The box's UTC clock was stepped by -1.500 s during the spike" in text
+    assert "NOT AS FOUND: power mode: MAXN before, 120W after." in text
+    assert (
+        "container model-gear-vllm-worker: state: running -> exited; stopped at 2026-11-30T07:58:41Z, approved by"
+        in text
+    )
+
+
+def test_the_curve_has_the_spikes_times(sim_small: Path) -> None:
+    moments = load(sim_small).curve
+    assert 10 < len(moments) <= BINS + 1
+    assert abs(moments[0].utc_s - 1796025660) < 5  # 2026-11-30T08:01:00Z
+    assert moments[0].tj_c == 80.0
+    assert moments[0].rails_w == {"VDD_GPU": 60.0}
+
+
+def test_a_long_night_makes_a_thin_curve_of_its_highs(tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"t": n * 10**9, "u": 10**18 + n * 10**9, "z": {"tj-thermal": 120_000 if n == 5000 else 70_000}})
+        for n in range(20_000)
+    ]
+    (tmp_path / "sysfs.jsonl").write_text("\n".join([*lines, '{"t": 1, "z": 7}', '{"cut": ']) + "\n", encoding="utf-8")
+    moments = curve(tmp_path)
+    assert len(moments) <= BINS + 1
+    assert max(moment.tj_c or 0 for moment in moments) == 120.0
+    assert curve(tmp_path / "nowhere") == ()
