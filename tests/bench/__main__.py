@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TRUTH = HERE.parent / "doubles" / "truth" / "server.py"
 PLAIN = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-PEERS = {"vllm bench serve": vllm_bench, "guidellm": guidellm, "aiperf": aiperf}
+PEERS = {"guidellm": guidellm, "aiperf": aiperf, "vllm bench serve": vllm_bench}
 OURS = "lobes.spike"
 TTFT_S, ITL_S, TOKENS, ROUNDS = 0.15, 0.05, 256, 2
 
@@ -50,6 +50,7 @@ class Row:
     cpu_start_s: float | None = None  # the same tool sending next to nothing
     rss_mb: float | None = None
     reached: int | None = None  # most requests the server saw at once
+    load: float | None = None  # the machine's one-minute load average before
     note: str = ""
 
 
@@ -117,7 +118,7 @@ def run(name: str, url: str, streams: int, requests: int, tokens: int) -> tuple[
 
 def measure(name: str, streams: int, per_event: int) -> Row:
     """One tool at one level, against a server of its own."""
-    row = Row(name, streams, per_event, streams * ROUNDS)
+    row = Row(name, streams, per_event, streams * ROUNDS, load=round(os.getloadavg()[0], 1))
     with truth(per_event) as url:
         try:
             reports, row.cpu_s = run(name, url, streams, row.requests, TOKENS)
@@ -152,6 +153,13 @@ def starting_cost(name: str) -> float | None:
             return None
 
 
+def needle() -> dict[str, Any]:
+    """What the largest needle costs, in a process of its own."""
+    found = subprocess.run([sys.executable, str(HERE / "needle.py")], capture_output=True, text=True, check=True)
+    cost: dict[str, Any] = json.loads(found.stdout)
+    return cost
+
+
 def machine() -> dict[str, Any]:
     info = Path("/proc/cpuinfo").read_text()
     model = next((line.split(":")[1].strip() for line in info.splitlines() if line.startswith("model name")), "")
@@ -184,12 +192,13 @@ def main(argv: list[str] | None = None) -> int:
                 sys.stdout.write(f"{name}: skipped, {reason}\n")
         kept: dict[str, Any] = {"machine": machine(), "command": "make bench", "rows": [], "versions": {}}
         kept["versions"] = {name: PEERS[name].VERSION for name in names if name != OURS}
-        starts = {name: starting_cost(name) for name in names}
+        kept["needle"] = needle()
         plan = [(streams, 1) for streams in options.level or [32, 256, 1024]] + [(32, 5)]
-        for streams, per_event in plan:
-            for name in names:
+        for name in names:
+            start_s = starting_cost(name)
+            for streams, per_event in plan:
                 row = measure(name, streams, per_event)
-                row.cpu_start_s = starts[name]
+                row.cpu_start_s = start_s
                 kept["rows"].append(asdict(row))
                 sys.stdout.write(json.dumps(kept["rows"][-1]) + "\n")
                 sys.stdout.flush()

@@ -228,7 +228,7 @@ class Loop:
         except BlockingIOError:
             return
         except OSError as exc:
-            connection.broke = exc
+            connection.broke = exc.with_traceback(None)  # its frames would hold the connection
             data = b""
         self._unparsed.append((connection, self._clock(), data))
         if data:
@@ -442,6 +442,9 @@ class Loop:
         connection = exchange.connection
         self._active.discard(exchange)
         connection.exchange = None
+        if connection.opened_ns is None and connection.failure is None:
+            self._connecting -= 1
+            connection.failure = "stopped", "given up while it was being opened"
         if exchange.left is None and exchange.reply.draining:
             connection.draining = exchange.reply
         elif exchange.left is not None or not exchange.reply.reusable:

@@ -214,6 +214,24 @@ def test_stopping_keeps_what_was_measured(scripted):
     assert reports[-1] == {**reports[-1], "done": 2, "total": 2, "failed": 1, "tokens": 4}
 
 
+def test_stopping_while_connecting_leaves_nothing_to_wait_for():
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        port = listener.getsockname()[1]
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        samples = []
+        with Loop(Endpoint.parse(f"http://127.0.0.1:{port}")) as loop:
+            loop.submit(None, requests(1)[0], samples.append)
+            loop.call_later(0.1, loop.stop)
+            loop.run()
+            loop.settle()  # would wait for ever for a connection that was given up
+        for filler in fillers:
+            filler.close()
+    assert [sample.error_kind for sample in samples] == ["stopped"]
+
+
 def test_stopping_an_open_loop_does_not_wait_for_its_last_arrival(scripted):
     started = time.monotonic()
     samples = run_batch(
