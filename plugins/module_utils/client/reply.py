@@ -15,6 +15,7 @@ from .sample import Sample
 from .sse import MAX_EVENT_BYTES, EventTooLarge, SseParser
 
 MAX_ERROR_BODY = 64 * 1024
+MAX_BLANK = 4096  # white space before a body shows what it is
 
 _UNDECIDED, _EVENTS, _WHOLE = range(3)
 
@@ -158,6 +159,7 @@ class Reply:
             self._keep(body)
             head = b"".join(self._body).lstrip(b"\xef\xbb\xbf\r\n\t ")
             if not head:
+                self._mode = _WHOLE if self._body_size > MAX_BLANK else _UNDECIDED
                 return False
             if any(head.startswith(field[: len(head)]) for field in (b"data:", b"event:", b"id:", b"retry:", b":")):
                 if b":" not in head:

@@ -208,6 +208,17 @@ def check_settled(sample):
         assert count is None or (type(count) is int and count >= 0)
 
 
+def test_a_body_of_blanks_without_a_type_does_not_grow_for_ever():
+    sample = Sample("x")
+    reply = Reply(sample, limit=100_000)
+    reply.feed(0, b"HTTP/1.1 200 OK\r\n\r\n")
+    fed = 0
+    while not reply.feed(1, b"\n" * 1000):
+        fed += 1000
+        assert fed < 200_000
+    assert sample.error_kind == "bad_event"
+
+
 def test_a_captured_stream_of_a_speculating_engine():
     """vLLM 0.29.0, ngram speculation: 120 tokens in far fewer events."""
     body = CAPTURE.read_bytes()
