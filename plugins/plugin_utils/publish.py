@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from .document import PARTIAL_NAME, TRANSCRIPT_NAME, build, render, render_partial
+from .document import PARTIAL_NAME, TRANSCRIPT_NAME, build, render, render_partial, summary
 from .document.transcript import END_MARK, Stopped, stop_line
 from .document.words import clean
 from .events import Event
@@ -21,16 +21,16 @@ from .evidence import Evidence, from_events, load, rows, text
 LONGEST_DIFFERENCE: Final = 6
 
 
-def publish(directory: Path) -> dict[str, str]:
+def publish(directory: Path) -> list[str]:
     """Render the evidence in ``directory`` and put every form beside it; the partial one goes.
 
-    Returns the forms by file name. Raises EvidenceError and OSError.
+    Returns a summary for the operator, a few lines. Raises EvidenceError and OSError.
     """
-    forms = render(load(directory))
-    for name, content in forms.items():
+    evidence = load(directory)
+    for name, content in render(evidence).items():
         write_whole(directory / name, content)
     (directory / PARTIAL_NAME).unlink(missing_ok=True)
-    return forms
+    return summary(evidence)
 
 
 def publish_partial(directory: Path, events: list[Event], last: str, utc: str) -> Path:

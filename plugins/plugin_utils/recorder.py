@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from . import publish
-from .document import PARTIAL_NAME, TRANSCRIPT_NAME
+from .document import PARTIAL_NAME, REPORT_NAME, TRANSCRIPT_NAME
 from .document.words import clean, grouped
 from .events import EVENTS_NAME, EVIDENCE_KIND, Event, append_event, read_events
 from .evidence import RESULT_SCHEMA, EvidenceError, mapping, number, text, whole
@@ -56,6 +56,7 @@ class Box:
     events: list[Event] = field(default_factory=list)
     seen: set[tuple[str, ...]] = field(default_factory=set)
     final: bool = False
+    summary: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,11 @@ class Recorder:
         told: list[Told] = []
         for host, box in sorted(self._boxes.items()):
             told += self._add(host, box, "run.end", "", dict(outcome(host)))
+            told += [Told(f"{host}: {line}") for line in box.summary]
             place = box.directory / (TRANSCRIPT_NAME if box.final else PARTIAL_NAME)
             told.append(Told(f"{host}: {'transcript' if box.final else 'PARTIAL transcript'} in {place}"))
+            if box.final:
+                told.append(Told(f"{host}: report in {box.directory / REPORT_NAME}"))
         self._boxes.clear()
         return told
 
@@ -137,7 +141,7 @@ class Recorder:
         kept = {name: part for name, part in evidence.items() if name not in NO_EVIDENCE_MEMBERS}
         told = self._append(host, box, EVIDENCE_KIND, task, {"evidence": kept})
         try:
-            publish.publish(box.directory)
+            box.summary = publish.publish(box.directory)
         except (OSError, EvidenceError) as exc:
             return [*told, Told(f"{host}: the transcript could not be written: {clean(exc)}", True)]
         box.final = True

@@ -9,12 +9,12 @@ a template or for markup.
 
 from __future__ import annotations
 
-from ..evidence import Evidence
+from ..evidence import Evidence, text
 from . import data, expected, findings, heat, ranking, report, tables, transcript
 from .figures import extract, probes
 from .model import Document
 from .transcript import Stopped
-from .words import harmless
+from .words import clean, harmless
 
 TRANSCRIPT_NAME = "transcript.txt"
 PARTIAL_NAME = "transcript.partial.txt"
@@ -71,6 +71,28 @@ def render(evidence: Evidence) -> dict[str, str]:
 def render_partial(evidence: Evidence, stopped: Stopped) -> str:
     """The transcript of a spike that has not ended, marked so and saying where it stands."""
     return harmless(transcript.write(build(evidence, partial=True), stopped))
+
+
+def summary(evidence: Evidence) -> list[str]:
+    """What an operator wants to read when the run ends, in 13 lines at most."""
+    document = build(evidence)
+    lines = [transcript.title(document)]
+    if evidence.simulated:
+        lines.append("SIMULATED: no figure here says anything about hardware.")
+    for verdict in document.arm_verdicts[:5]:
+        counts = (f"{len(found)} {word}" for word, found in
+                  (("won", verdict.wins), ("tied", verdict.ties), ("lost", verdict.loses)))  # fmt: skip
+        lines.append(f"arm {verdict.arm}: {', '.join(counts)}")
+    if document.correctness:
+        lines.append("; ".join(document.correctness[:2]))
+    lines.append(
+        f"{len(document.corrections)} corrections, {len(document.incidents)} incidents, "
+        f"{len(document.coverage_limits)} coverage limits"
+    )
+    lines += [line for line in document.incidents if line.startswith("NOT AS FOUND")][:2]
+    if text(evidence.lane, "disposition") == "stopped":
+        lines.append(f"the worker lane is stopped; to start it: {transcript.restart_command(document)}")
+    return [clean(line, 400) for line in lines[:13]]
 
 
 def comparison(document: Document) -> str:

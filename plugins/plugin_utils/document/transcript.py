@@ -416,13 +416,17 @@ def lane_lines(document: Document) -> list[str]:
     lines += [f"  {clean(line)}" for line in texts(lane, "warnings")]
     lines += [f"  error: {clean(text(lane, 'error'))}"] if text(lane, "error") else []
     if state == "stopped":
-        host = clean(text(document.evidence.spike, "host") or "<box>", 80)
-        restart = clean(text(lane, "restart_command") or f"{RESTART} -l {host}")
         lines += [
             "  It is stopped and this spike does not restart it. To restart it, with an approval of its own:",
-            f"  {restart}",
+            f"  {restart_command(document)}",
         ]
     return [*lines, ""]
+
+
+def restart_command(document: Document) -> str:
+    """The command that starts the stopped lane again, as the record of the lane has it."""
+    host = clean(text(document.evidence.spike, "host") or "<box>", 80)
+    return clean(text(document.evidence.lane, "restart_command") or f"{RESTART} -l {host}")
 
 
 _LANE_MEMBERS: Final = {

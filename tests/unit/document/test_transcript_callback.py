@@ -97,7 +97,10 @@ def test_a_whole_run_ends_with_a_checked_transcript(run_playbook: Run, stubs: St
     assert not (home / "transcript.partial.txt").exists()
     transcript = (home / "transcript.txt").read_text(encoding="utf-8")
     assert "SIMULATED" in transcript
-    assert f"box1: transcript in {home}/transcript.txt" in done.stdout
+    told = [line for line in done.stdout.splitlines() if line.startswith("box1: ")]
+    assert told[-2:] == [f"box1: transcript in {home}/transcript.txt", f"box1: report in {home}/report.html"]
+    assert len(told) <= 16, "one line at the start, fifteen at the end"
+    assert any(line.startswith("box1: the worker lane is stopped; to start it: ansible-playbook") for line in told)
     read = read_events(home / "events.jsonl")
     assert read.problems == ()
     assert [event.kind for event in read.events] == ["run.begin", "spike", "result", "result", "evidence", "run.end"]
