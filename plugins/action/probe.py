@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.lobes.spike.plugins.module_utils.errors import PlanError
+from ansible_collections.lobes.spike.plugins.module_utils.errors import SpikeError
 from ansible_collections.lobes.spike.plugins.plugin_utils.expectations import compile_expectations, judge
 
 
@@ -23,7 +23,7 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         try:
             expectations = compile_expectations(self._task.args.get("expect"))
-        except PlanError as exc:
+        except SpikeError as exc:
             return {**result, "failed": True, "msg": str(exc)}
         result.update(self._execute_module(task_vars=task_vars, wrap_async=self._task.async_val))
         reply = result.get("reply")

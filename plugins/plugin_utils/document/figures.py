@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ansible_collections.lobes.spike.plugins.module_utils.errors import PlanError
+from ansible_collections.lobes.spike.plugins.module_utils.errors import SpikeError
 
 from ..evidence import Boot, Evidence, Result, flag, mapping, number, numbers, rows, text, value, whole
 from ..expectations import judge
@@ -243,7 +243,7 @@ def _probe(result: Result) -> Probe:
         return Probe(result.arm, name, None, reply, ref, f"no reply to judge: {clean(result.reason or result.status)}")
     try:
         verdict = judge(reply, value(result.plan, "expect") or value(result.data, "workload", "expect"))
-    except PlanError as exc:
+    except SpikeError as exc:
         return Probe(result.arm, name, None, reply, ref, f"cannot be judged: {clean(exc)}")
     return Probe(result.arm, name, verdict.passed, reply, ref, _expected(verdict.failed_expectation))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.lobes.spike.plugins.module_utils.errors import PlanError
+from ansible_collections.lobes.spike.plugins.module_utils.errors import PlanError, SpikeError
+from ansible_collections.lobes.spike.plugins.plugin_utils import expectations
 from ansible_collections.lobes.spike.plugins.plugin_utils.expectations import compile_expectations, judge
 
 REPLY: dict[str, Any] = {
@@ -106,3 +107,9 @@ def test_a_bad_expectation_is_a_plan_error_that_names_its_field(expect: object, 
         compile_expectations(expect)
     assert caught.value.field == field
     assert said in str(caught.value)
+
+
+def test_without_jmespath_there_is_no_verdict_and_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expectations, "jmespath", None)
+    with pytest.raises(SpikeError, match="install jmespath"):
+        judge(REPLY, [{"query": "content", "contains": "15:40"}])
