@@ -139,7 +139,8 @@ def correctness(evidence: Evidence, probes: Sequence[Probe]) -> tuple[str, ...]:
         counted = [(whole(r.summary, good), whole(r.summary, total)) for r in results]
         pairs = [(g, t) for g, t in counted if g is not None and t is not None]
         if pairs:
-            found.append(f"{words} {sum(g for g, _ in pairs)}/{sum(t for _, t in pairs)} {verb}")
+            done, asked = (sum(column) for column in zip(*pairs, strict=True))
+            found.append(f"{words} {done}/{asked} {verb}")
     return tuple(clean(line, 600) for line in found)
 
 

@@ -242,7 +242,8 @@ def _detail(row: Row) -> list[str]:
     """All that was recorded of a long window, or of an arm as a whole."""
     if (text(row, "path") and not rows(row, "buckets")) or not mapping(row, "series"):
         return []
-    lines = [f"{_what(row)}{f': {note}' if (note := clean(text(row, 'note') or '', 200)) else ''}"]
+    note = text(row, "note")
+    lines = [f"{_what(row)}{f': {clean(note, 200)}' if note else ''}"]
     for name in mapping(row, "series"):
         stats = mapping(row, "series", name)
         known = [f"{member} {fixed(number(stats, member), 1)}" for member in ("min", "p50", "p95", "max", "mean")

@@ -218,7 +218,7 @@ class Gallery:
         ]
         if not bars:
             return None
-        svg = gantt("Boots", linear_axis("seconds", (bar.end for bar in bars)), bars)
+        svg = gantt("Boots", linear_axis("seconds", (block.end for block in bars)), bars)
         return Picture("Boots", svg, "where each boot's time went, from the first line of its log", wide=True)
 
     def _over_time(self, title: str, unit: str, series: list[Series]) -> Picture | None:
@@ -367,7 +367,7 @@ def _boot_steps(arm: ArmEvidence) -> Sequence[tuple[str, float, float]]:
     start = clocked[0][1]
     return [
         (f"to {name}", before - start, at - start)
-        for (_, before), (name, at) in itertools.pairwise(clocked)
+        for (_name, before), (name, at) in itertools.pairwise(clocked)
         if at > before
     ]
 

@@ -147,20 +147,20 @@ def chart(
 
 def gantt(title: str, x: Axis, bars: Sequence[Bar], width: int = 2 * WIDTH) -> str:
     """Bars on named lines: a boot's phases, one line per arm."""
-    rows = list(dict.fromkeys(bar.row for bar in bars))
+    rows = list(dict.fromkeys(block.row for block in bars))
     height = TOP + BOTTOM + 30 * max(len(rows), 1)
     body = _frame(x, None, height, width)
     for number, row in enumerate(rows):
         top = TOP + 30 * number + 4
         body.append(f'<text x="{LEFT - 6}" y="{top + 15}" text-anchor="end">{escape(row)}</text>')
-        for bar in (bar for bar in bars if bar.row == row):
-            begin, end = x.place(bar.start, LEFT, width - RIGHT), x.place(bar.end, LEFT, width - RIGHT)
-            inside = escape(bar.label) if end - begin > 6 * len(bar.label) else ""
+        for block in (block for block in bars if block.row == row):
+            begin, end = x.place(block.start, LEFT, width - RIGHT), x.place(block.end, LEFT, width - RIGHT)
+            inside = escape(block.label) if end - begin > 6 * len(block.label) else ""
             shape = (
-                f'<rect class="bar s{bar.index % SERIES}" x="{_f(begin)}" y="{top}" width="{_f(max(end - begin, 1))}" '
-                f'height="22"><title>{escape(bar.told)}</title></rect>'
+                f'<rect class="bar s{block.index % SERIES}" x="{_f(begin)}" y="{top}" width="{_f(max(end - begin, 1))}" '
+                f'height="22"><title>{escape(block.told)}</title></rect>'
             )
-            body.append(_linked(shape, bar.href))
+            body.append(_linked(shape, block.href))
             if inside:
                 body.append(f'<text class="inside" x="{_f(begin + 4)}" y="{top + 15}">{inside}</text>')
     return _svg(title, body, height, width)
