@@ -156,10 +156,8 @@ def gantt(title: str, x: Axis, bars: Sequence[Bar], width: int = 2 * WIDTH) -> s
         for block in (block for block in bars if block.row == row):
             begin, end = x.place(block.start, LEFT, width - RIGHT), x.place(block.end, LEFT, width - RIGHT)
             inside = escape(block.label) if end - begin > 6 * len(block.label) else ""
-            shape = (
-                f'<rect class="bar s{block.index % SERIES}" x="{_f(begin)}" y="{top}" width="{_f(max(end - begin, 1))}" '
-                f'height="22"><title>{escape(block.told)}</title></rect>'
-            )
+            size = f'x="{_f(begin)}" y="{top}" width="{_f(max(end - begin, 1))}" height="22"'
+            shape = f'<rect class="bar s{block.index % SERIES}" {size}><title>{escape(block.told)}</title></rect>'
             body.append(_linked(shape, block.href))
             if inside:
                 body.append(f'<text class="inside" x="{_f(begin + 4)}" y="{top + 15}">{inside}</text>')
