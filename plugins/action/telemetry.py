@@ -25,7 +25,7 @@ class ActionModule(ActionBase):
         """Compare the clocks, then have the box start or stop its recorder."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         args = dict(self._task.args)
-        if args.get("state", "started") != "info" and not self._task.check_mode:
+        if not self._task.check_mode:
             args["controller"] = self._compare_clocks()
         answer: dict[str, Any] = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
         return {**result, **answer}
@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
     def _compare_clocks(self) -> dict[str, float] | None:
         """The box's UTC minus the controller's, from the quickest of some exchanges; None when the box will not say."""
         found = []
-        for _ in range(EXCHANGES):
+        for _try in range(EXCHANGES):
             sent = time.time()
             answer = self._low_level_execute_command("date -u +%s.%N", sudoable=False)
             received = time.time()

@@ -28,9 +28,8 @@ options:
     description:
       - V(started) has a recorder running; one that runs already goes on.
       - V(stopped) ends it, then reads the kernel log and the clocks for the last time.
-      - V(info) tells how it is doing.
     type: str
-    choices: [started, stopped, info]
+    choices: [started, stopped]
     default: started
   interval_s:
     description: Seconds between two samples, 0.05 to 3600.
@@ -43,6 +42,8 @@ options:
   controller:
     description: The controller's clock against the box's. Filled in on the controller; a task need not set it.
     type: dict
+seealso:
+  - module: lobes.spike.telemetry_info
 attributes:
   check_mode:
     description: Starts and stops nothing, and tells whether it would.
@@ -73,19 +74,6 @@ recorder:
   returned: always
   type: dict
   sample: {pid: 4711, interval_s: 5, tegrastats: true, kernel_log: false, kernel_log_refusal: Permission denied}
-samples:
-  description: Number of samples so far.
-  returned: O(state=info)
-  type: int
-last_sample_age_s:
-  description: Age of the last sample in seconds; null when nothing runs.
-  returned: O(state=info)
-  type: float
-events:
-  description: The last 50 events, each with C(t) (monotonic ns), C(u) (UTC ns) and C(event).
-  returned: O(state=info)
-  type: list
-  elements: dict
 """
 
 from typing import Any
@@ -110,8 +98,6 @@ def act(module: AnsibleModule, asked: dict[str, Any]) -> dict[str, Any]:
     folder, state = asked["path"], asked["state"]
     about = detach.read_about(folder)
     running = detach.alive(about)
-    if state == "info":
-        return {"changed": False, **session.info(folder)}
     if module.check_mode:
         return {"changed": running != (state == "started"), "running": running, "recorder": about}
     if state == "started":
@@ -126,7 +112,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "required": True},
-            "state": {"type": "str", "choices": ["started", "stopped", "info"], "default": "started"},
+            "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
             "interval_s": {"type": "float", "default": 5},
             "limit_s": {"type": "float", "default": 604800},
             "controller": {"type": "dict"},

@@ -47,8 +47,8 @@ class Collector:
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self.spans = spans
-        self.values: list[dict[str, list[tuple[int, float]]]] = [{} for _ in spans]
-        self.times: list[dict[str, list[int]]] = [{} for _ in spans]
+        self.values: list[dict[str, list[tuple[int, float]]]] = [{} for _span in spans]
+        self.times: list[dict[str, list[int]]] = [{} for _span in spans]
 
     def add(self, t_ns: int, source: str, numbers: Numbers) -> None:
         """One sample of a source at a time."""

@@ -35,7 +35,7 @@ def read_clocks(
 ) -> tuple[Reading, int]:
     """(both clocks at one moment, the error in nanoseconds): the tightest of some tries."""
     found = []
-    for _ in range(tries):
+    for _try in range(tries):
         before = monotonic_ns()
         utc = utc_ns()
         after = monotonic_ns()
@@ -85,7 +85,7 @@ def parse_utc(text: str | None) -> int | None:
     """``2026-09-13T22:04:27.123456789Z`` -> nanoseconds since 1970; None for anything else."""
     if not text:
         return None
-    body, _, fraction = text.removesuffix("Z").partition(".")
+    body, _mark, fraction = text.removesuffix("Z").partition(".")
     try:
         moment = datetime.fromisoformat(body).replace(tzinfo=timezone.utc)
         return int(moment.timestamp()) * 10**9 + int((fraction[:9] or "0").ljust(9, "0"))

@@ -95,7 +95,7 @@ def _published(inspected: Mapping[str, Any]) -> list[dict[str, Any]]:
     told = (inspected.get("HostConfig") or {}).get("PortBindings") or {}
     ports = []
     for where, bindings in (bound or told).items():
-        number, _, protocol = str(where).partition("/")
+        number, _mark, protocol = str(where).partition("/")
         for binding in bindings or []:
             host_port = str(binding.get("HostPort") or "")
             ports.append(

@@ -41,7 +41,7 @@ def cgroup_bytes(source: Source, pid: int | None) -> int | None:
         if usage is None:
             continue
         for row in (source.read(f"{base}/memory.stat") or "").splitlines():
-            key, _, value = row.partition(" ")
+            key, _mark, value = row.partition(" ")
             if key == cache_key and value.strip().isdigit():
                 return max(0, usage - int(value))
         return usage

@@ -60,8 +60,8 @@ def parse_processes(text: str) -> list[dict[str, Any]]:
     """``--query-compute-apps=pid,process_name,used_memory`` -> ``[{pid, name, used_mib}]``; used_mib None when N/A."""
     processes = []
     for line in text.splitlines():
-        first, _, rest = line.partition(",")
-        name, _, used = rest.rpartition(",")
+        first, _mark, rest = line.partition(",")
+        name, _mark, used = rest.rpartition(",")
         pid = to_int(first.strip())
         if pid is not None:
             processes.append({"pid": pid, "name": name.strip(), "used_mib": parse_value(used)})

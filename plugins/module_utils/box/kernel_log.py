@@ -230,7 +230,7 @@ def parse_followed(text: str) -> tuple[list[Entry], float | None]:
     delays: list[float] = []
     first_batch: str | None = None
     for line in text.splitlines():
-        arrived, _, record = line.partition(" ")
+        arrived, _mark, record = line.partition(" ")
         parsed = parse_kmsg([record])
         if not arrived.isdigit() or not parsed:
             continue

@@ -29,7 +29,7 @@ def parse_meminfo(text: str) -> dict[str, int | None]:
     """
     found: dict[str, int | None] = dict.fromkeys(_MEMINFO.values())
     for line in text.splitlines():
-        name, _, rest = line.partition(":")
+        name, _mark, rest = line.partition(":")
         key = _MEMINFO.get(name.strip())
         words = rest.split()
         value = to_int(words[0]) if words else None
@@ -48,7 +48,7 @@ def parse_vmstat(text: str) -> dict[str, int | None]:
     wanted = {"pswpin": "swapped_in_pages", "pswpout": "swapped_out_pages", "oom_kill": "oom_kills"}
     found: dict[str, int | None] = dict.fromkeys(wanted.values())
     for line in text.splitlines():
-        name, _, value = line.partition(" ")
+        name, _mark, value = line.partition(" ")
         if name in wanted:
             found[wanted[name]] = to_int(value.strip())
     return found

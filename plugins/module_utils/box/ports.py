@@ -19,7 +19,7 @@ _IN_THE_WAY = ("127.0.0.1", "0.0.0.0", "::", "::ffff:127.0.0.1")
 
 def parse_address(text: str) -> tuple[str, int]:
     """``0100007F:1F9A`` (/proc/net/tcp: 32-bit words in host order) -> ``("127.0.0.1", 8090)``. Raises ValueError."""
-    hexed, _, port = text.partition(":")
+    hexed, _mark, port = text.partition(":")
     raw = bytes.fromhex(hexed)
     if len(raw) not in (4, 16):
         raise ValueError(f"not an address: {text!r}")

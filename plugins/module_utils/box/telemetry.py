@@ -86,7 +86,7 @@ def read_tegrastats(lines: Iterable[str]) -> Iterator[tuple[int, Numbers]]:
     """
     parser = Parser()
     for line in lines:
-        stamp, _, said = line.partition(" ")
+        stamp, _mark, said = line.partition(" ")
         cut = stamp.endswith("~")
         stamp = stamp.rstrip("~")
         if not stamp.isdigit():
