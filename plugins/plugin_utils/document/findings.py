@@ -100,6 +100,8 @@ def not_measured(evidence: Evidence) -> tuple[str, ...]:
                 f"{arm.name}: planned and without a result: {', '.join(clean(phase, 40) for phase in missing)}."
             )
         found += _missing(arm)
+    if text(evidence.spike, "endpoint"):
+        found.append("The server was there already: its boot, its image, its arguments and its memory are not known.")
     singles = [arm.name for arm in evidence.arms if arm.of("needle") and not _repeated(arm)]
     if singles:
         listed = ", ".join(singles)

@@ -21,7 +21,7 @@ from .pictures import Gallery, unit_of
 from .ranking import RULE, shown
 from .record import arm_sections
 from .tables import verdict_word
-from .transcript import heat_lines, lane_lines, proof_lines, setting_lines, title
+from .transcript import heat_lines, lane_lines, proof_lines, setting_lines, title, touched
 from .words import clean, decimal, grouped
 
 TEMPLATE = "report.html.j2"
@@ -52,6 +52,7 @@ def write(document: Document) -> str:
     return _template().render(
         title=title(document),
         document=document,
+        touched=touched(document),
         spike_id=text(evidence.spike, "spike_id") or "not recorded",
         about=_about(document),
         arms=_arms(document),

@@ -133,13 +133,7 @@ def _header(document: Document, stopped: Stopped | None) -> list[str]:
             "# ",
         )
         lines.append("#")
-    lines += wrapped(
-        "Measure-only: nothing here changes what the box serves. The one lane that was stopped, was stopped with the "
-        "approval recorded below, and this spike does not restart it.",
-        98,
-        "# ",
-        "# ",
-    )
+    lines += wrapped(f"Measure-only: nothing here changes what the box serves. {touched(document)}", 98, "# ", "# ")
     spike_id = clean(text(evidence.spike, "spike_id") or "not recorded", 120)
     begun = text(evidence.spike, "started_utc")
     lines.append(f"# Spike {spike_id}{f', begun {clean(begun, 40)}' if begun else ''}.")
@@ -148,6 +142,15 @@ def _header(document: Document, stopped: Stopped | None) -> list[str]:
         word = "Reverses" if document.verdict.startswith("SERVES") else "Confirms"
         lines += wrapped(f"{word} {clean(reverses)} for this engine.", 98, "# ", "# ")
     return [*lines, "#"]
+
+
+def touched(document: Document) -> str:
+    """What the spike did to what was there before it."""
+    if text(document.evidence.spike, "endpoint"):
+        return "The server was there already; no lane, image or container was touched."
+    if text(document.evidence.lane, "disposition") == "stopped":
+        return "The one lane that was stopped, was stopped with the approval below; this spike does not restart it."
+    return "No lane is on record as stopped."
 
 
 def _summary(document: Document) -> list[str]:
@@ -197,14 +200,16 @@ def _engine_summary(document: Document) -> list[str]:
         )
         if found
     ]
-    image = clean(text(evidence.spike, "image") or text(evidence.image, "image") or "not recorded", 240)
-    lines = [f"# Engine    {image}"]
+    endpoint = text(evidence.spike, "endpoint")
+    image = text(evidence.spike, "image") or text(evidence.image, "image")
+    there = f"a server that was there already, at {endpoint}" if endpoint else "not recorded"
+    lines = [f"# Engine    {clean(image or there, 240)}"]
     lines += [f"#           ({', '.join(facts)}; probed live)"] if facts else []
     model = clean(text(evidence.spike, "model") or "not recorded", 200)
     revision = clean(text(evidence.spike, "model_revision") or "not recorded", 60)
     lines.append(f"# Model     {model} (revision {revision})")
     box = evidence.box
-    name = text(box, "identity", "model") or text(box, "model") or "not recorded"
+    name = text(box, "identity", "model") or text(box, "identity", "os", "pretty_name") or "not recorded"
     extras = [
         f"L4T {clean(release, 40)}" if (release := value(box, "identity", "l4t", "release")) else "",
         f"memory {gib(total)}" if (total := number(box, "memory", "total_bytes")) else "",
@@ -223,7 +228,8 @@ def _runs(document: Document) -> list[str]:
         if tokens is not None:
             held = f" ({tokens / window:.2f}x of {grouped(window)} = capacity ceiling)" if window else ""
             pool = f"KV pool {grouped(tokens)} tokens{held}"
-        state = "not booted" if arm.boot is None else "" if arm.boot.ready else "NOT READY"
+        unbooted = "as it was" if text(document.evidence.spike, "endpoint") else "not booted"
+        state = unbooted if arm.boot is None else "" if arm.boot.ready else "NOT READY"
         rows_.append([clean(arm.name, 40), clean(arm.title, 60), state or pool])
     if not rows_:
         return ["# Runs      none is on record"]

@@ -289,3 +289,14 @@ def test_a_transcript_of_fewer_results_is_named(sim_small: Path, tmp_path: Path)
     shutil.copy(publish(less) and less / "transcript.txt", sim_small)
     shutil.copy(less / "comparison.md", sim_small)
     assert any("was made of 20 results, the evidence has 21" in problem for problem in problems(sim_small))
+
+
+def test_a_server_that_was_there_already_is_said_to_be(sim_small: Path, change: Change) -> None:
+    change("spike.json", lambda spike: spike.update(endpoint="http://127.0.0.1:8000", image=None))
+    for path in ("lane.json", "image.json", "results/B.boot.json", "results-spec/C.boot.json"):
+        (sim_small / path).unlink()
+    text = transcript(sim_small)
+    assert "# Engine    a server that was there already, at http://127.0.0.1:8000" in text
+    assert "no lane, image or container was touched" in " ".join(text.replace("#", " ").split())
+    assert "does not restart it" not in text
+    assert "The server was there already: its boot, its image," in text
