@@ -103,7 +103,7 @@ def run_peer(
 ) -> tuple[list[tools.Report], float | None]:
     adapter = PEERS[name]
     load = tools.Load(url, "truth", streams, requests, tokens, out)
-    cost = tools.execute(adapter.command(load), out, getattr(adapter, "ONLINE", None))
+    cost = tools.execute(adapter.command(load), out, getattr(adapter, "ENVIRONMENT", None))
     inside = adapter.cpu_s(out) if hasattr(adapter, "cpu_s") else None
     return adapter.read(out), inside if inside is not None else cost and cost["cpu_s"]
 
@@ -179,6 +179,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--level", action="append", type=int, help="streams; default 32, 256 and 1024")
     parser.add_argument("--results", type=Path, default=ROOT / ".cache" / "bench.json")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmark.md")
+    parser.add_argument(
+        "--add", action="store_true", help="keep the rows of the last results, replacing what is run anew"
+    )
     parser.add_argument("--render", action="store_true", help="only write the page from the results that are there")
     options = parser.parse_args(argv)
     if not options.render:
@@ -191,7 +194,9 @@ def main(argv: list[str] | None = None) -> int:
             else:
                 sys.stdout.write(f"{name}: skipped, {reason}\n")
         kept: dict[str, Any] = {"machine": machine(), "command": "make bench", "rows": [], "versions": {}}
-        kept["versions"] = {name: PEERS[name].VERSION for name in names if name != OURS}
+        if options.add and options.results.exists():
+            kept = json.loads(options.results.read_text())
+        kept["versions"].update({name: PEERS[name].VERSION for name in names if name != OURS})
         kept["needle"] = needle()
         plan = [(streams, 1) for streams in options.level or [32, 256, 1024]] + [(32, 5)]
         for name in names:
@@ -199,6 +204,8 @@ def main(argv: list[str] | None = None) -> int:
             for streams, per_event in plan:
                 row = measure(name, streams, per_event)
                 row.cpu_start_s = start_s
+                same = (name, streams, per_event)
+                kept["rows"] = [r for r in kept["rows"] if (r["tool"], r["streams"], r["per_event"]) != same]
                 kept["rows"].append(asdict(row))
                 sys.stdout.write(json.dumps(kept["rows"][-1]) + "\n")
                 sys.stdout.flush()

@@ -12,7 +12,7 @@ from . import tools
 
 NAME = "aiperf"
 VERSION = "0.13.0"
-ONLINE = {"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0"}  # offline it takes a folder for a name
+ENVIRONMENT = {"HF_HUB_OFFLINE": "", "TRANSFORMERS_OFFLINE": ""}  # offline it takes a folder for a name
 
 
 def available() -> str | None:
@@ -74,4 +74,4 @@ def read(folder: Path) -> list[tools.Report]:
 
 
 def measure(url: str, names: list[str]) -> dict[str, tools.Report | None]:
-    return tools.one_by_one(command, read, url, names, ONLINE)
+    return tools.one_by_one(command, read, url, names, ENVIRONMENT)

@@ -86,6 +86,7 @@ def execute(command: list[str], out: Path, environment: dict[str, str] | None = 
     out.mkdir(parents=True, exist_ok=True)
     inside = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     inside.update({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "COLUMNS": "200"}, **(environment or {}))
+    inside = {name: value for name, value in inside.items() if value}  # an empty one is taken away
     with (out / "output.txt").open("w") as log:
         try:
             subprocess.run(
@@ -95,6 +96,7 @@ def execute(command: list[str], out: Path, environment: dict[str, str] | None = 
                 stdin=subprocess.DEVNULL,
                 env=inside,
                 timeout=TIME_LIMIT_S,
+                start_new_session=True,  # some tools end by signalling their whole process group
             )
         except subprocess.TimeoutExpired:
             return None
