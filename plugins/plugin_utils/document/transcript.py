@@ -19,7 +19,7 @@ from .findings import MEASURE_ONLY
 from .model import Document, Expected, Ranking, Table
 from .ranking import RULE, shown
 from .record import arm_sections
-from .words import clean, gib, grouped, markdown_table, wrapped
+from .words import ABSENT, clean, gib, grouped, markdown_table, wrapped
 
 END_MARK: Final = "# END OF TRANSCRIPT "
 PARTIAL_MARK: Final = "# PARTIAL TRANSCRIPT "
@@ -62,9 +62,24 @@ def write(document: Document, stopped: Stopped | None = None) -> str:
         *_banner("REFERENCES"),
         *(f"# [{number_}] {clean(path, 200)}" for path, number_ in document.references.items()),
         "#",
+        *_table_references(document),
+        "#",
         stop_line(document) if stopped is None else _partial_line(stopped),
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _table_references(document: Document) -> list[str]:
+    """Which evidence each row of the tables comes from, column by column."""
+    lines = ["# Where the tables' rows come from, column by column:"] if document.tables else []
+    for table in document.tables:
+        lines.append(f"#   {table.title.partition(' (')[0].partition(':')[0]}")
+        for row in table.rows:
+            marks = (
+                "".join(dict.fromkeys(document.mark(ref.path) for ref in cell.refs)) or ABSENT for cell in row.cells
+            )
+            lines.append(f"#     {row.label}: {' '.join(marks)}")
+    return lines
 
 
 def stop_line(document: Document) -> str:
