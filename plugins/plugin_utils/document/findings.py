@@ -53,7 +53,7 @@ def incidents(evidence: Evidence, marks: Mapping[str, str]) -> tuple[str, ...]:
         for event in evidence.events
         if event.kind == "incident"
     ]
-    found += _interrupted_runs(evidence, marks)
+    found += [*_interrupted_runs(evidence, marks), *_in_flight(evidence, marks)]
     found += heat.recorder_incidents(evidence)
     found += _not_as_found(evidence, marks)
     found += [f"{clean(path, 120)}: a measurement was begun and left no result." for path in evidence.unfinished]
@@ -231,6 +231,22 @@ def _interrupted_runs(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[
             open_run = event.utc
         elif event.kind == "run.end":
             open_run = None
+
+
+def _in_flight(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[str]:
+    """A measurement that was begun and had not reported when the run broke off, or when this was written."""
+    begun: tuple[str, str] | None = None
+    mark = marks.get("events.jsonl", "")
+    for event in evidence.events:
+        if event.kind == "begin":
+            begun = clean(event.data.get("begun", "measurement"), 40), event.utc
+        elif "result" in event.data:
+            begun = None
+        elif event.kind in ("run.begin", "evidence") and begun is not None:
+            yield f"The {begun[0]} begun at {begun[1]} had not reported when the run broke off. {mark}"
+            begun = None
+    if begun is not None:
+        yield f"The {begun[0]} begun at {begun[1]} has not reported yet. {mark}"
 
 
 def _not_as_found(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[str]:

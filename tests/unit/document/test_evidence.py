@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.lobes.spike.plugins.plugin_utils.document import build
 from ansible_collections.lobes.spike.plugins.plugin_utils.events import (
     Event,
     append_event,
@@ -194,3 +195,14 @@ def test_reading_never_raises(content: Any) -> None:
     for read in (number, whole, flag, numbers, texts):
         read(source, "x")
         read(source, "x", "y")
+
+
+def test_a_measurement_in_flight_is_named(sim_small: Path) -> None:
+    stored = load(sim_small)
+    opened = [event(1, "run.begin"), event(2, "spike", spike=dict(stored.spike)), event(3, "begin", begun="needle")]
+    told = build(from_events(opened), partial=True).incidents
+    assert told == ("The needle begun at 2026-11-30T08:00:03Z has not reported yet. [2]",)
+    result = event(4, "result", result=dict(stored.arms[0].of("sweep")[0].data))
+    assert build(from_events([*opened, result]), partial=True).incidents == ()
+    again = build(from_events([*opened, event(4, "run.begin")]), partial=True).incidents
+    assert any("had not reported when the run broke off" in line for line in again)
