@@ -364,7 +364,7 @@ PLAY = """
   vars: {evidence_box_dir: "%s", worker_lane_name: model-gear-vllm-worker, spike_recipe: {gpu-memory-utilization: 0.7}}
   tasks:
     - ansible.builtin.import_role: {name: lobes.spike.preflight}
-    - ansible.builtin.import_role: {name: lobes.spike.witnesses}
+    - lobes.spike.telemetry: {path: "%s/telemetry"}
     - ansible.builtin.copy:
         content: "{{ preflight_box | to_json }}"
         dest: "%s/box.json"
@@ -373,11 +373,15 @@ PLAY = """
     - lobes.spike.box_info: {lane: model-gear-vllm-worker}
       register: after
     - ansible.builtin.copy: {content: "{{ after.box | to_json }}", dest: "%s/box_after.json", mode: "0600"}
-    - ansible.builtin.import_role: {name: lobes.spike.witnesses, tasks_from: end}
+    - lobes.spike.telemetry_info: {path: "%s/telemetry"}
+      register: recording
+    - lobes.spike.telemetry: {path: "%s/telemetry", state: stopped}
+      register: recorded
+    - lobes.spike.attribution: {path: "%s"}
     - lobes.spike.measure_only: {path: "%s"}
       register: proof
     - ansible.builtin.copy:
-        content: "{{ {'proof': proof, 'recorder': witnesses_recorder.recorder} | to_json }}"
+        content: "{{ {'proof': proof, 'recorder': recorded.recorder, 'running': recording.running} | to_json }}"
         dest: "%s/out.json"
         mode: "0600"
     - ansible.builtin.import_role: {name: lobes.spike.worker_lane, tasks_from: start}
@@ -414,6 +418,7 @@ def test_a_play_over_ssh(box: Box, spike: str, tmp_path: Path) -> None:
     out = json.loads(box.shell(f"cat {spike}/out.json"))
     assert out["proof"]["unexplained"] == []
     assert any("ada" in str(row["explained_by"]) for row in out["proof"]["differences"])
+    assert out["running"] is True
     assert out["recorder"]["stopped"]
     clocks = json.loads(box.shell(f"cat {spike}/telemetry/clocks.json"))
     assert abs(clocks["start"]["controller"]["offset_s"]) <= clocks["start"]["controller"]["error_s"]
