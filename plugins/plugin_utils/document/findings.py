@@ -154,7 +154,7 @@ def verdict(evidence: Evidence, figures: Sequence[Figure]) -> str:
         for result in arm.of("needle")
         if flag(result.summary, "passed") is True
     ]
-    served = [arm for arm in evidence.arms if arm.results]
+    served = [arm for arm in evidence.arms if any(result.status != "failed" for result in arm.results)]
     boots = [arm.boot for arm in evidence.arms if arm.boot is not None]
     if recalled:
         deepest = max(tokens for tokens, _arm in recalled)
@@ -201,12 +201,16 @@ def _wrong_state(result: Result, marks: Mapping[str, str]) -> Iterator[str]:
 def _other_boot(arm: ArmEvidence, marks: Mapping[str, str]) -> Iterator[str]:
     if arm.boot is None or arm.boot.boot_id is None:
         return
+    stale: dict[str, list[Result]] = {}
     for result in arm.results:
         if result.boot_id is not None and result.boot_id != arm.boot.boot_id:
-            yield (
-                f"{arm.name}, {clean(result.name, 80)}: measured on boot {clean(result.boot_id, 80)}, "
-                f"not on the arm's last boot {clean(arm.boot.boot_id, 80)}. {marks.get(result.path, '')}"
-            ).rstrip()
+            stale.setdefault(result.boot_id, []).append(result)
+    for boot_id, results in stale.items():
+        listed = ", ".join(f"{clean(result.name, 80)} {marks.get(result.path, '')}".rstrip() for result in results)
+        yield (
+            f"{arm.name}: measured on boot {clean(boot_id, 80)}, not on the arm's last boot "
+            f"{clean(arm.boot.boot_id, 80)}: {listed}."
+        )
 
 
 def _failed_boot(arm: ArmEvidence, marks: Mapping[str, str]) -> Iterator[str]:
@@ -251,8 +255,10 @@ def _in_flight(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[str]:
 
 def _not_as_found(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[str]:
     """What is otherwise than it was found and no recorded action explains."""
-    for line in texts(evidence.extra.get(MEASURE_ONLY, {}), "unexplained"):
-        yield f"NOT AS FOUND: {sentence(line)} {marks.get(MEASURE_ONLY, '')}"
+    found = texts(evidence.extra.get(MEASURE_ONLY, {}), "unexplained")
+    if found:
+        more = f" (and {len(found) - 1} more, see the measure-only proof)" if len(found) > 1 else ""
+        yield f"NOT AS FOUND: {clean(found[0]).rstrip('.')}{more}. {marks.get(MEASURE_ONLY, '')}"
 
 
 def _missing(arm: ArmEvidence) -> Iterator[str]:

@@ -286,6 +286,12 @@ def _bucket_start(start: float | None, bucket: Row) -> str:
 def _kernel(attribution: Row, windows: Windows) -> list[str]:
     log = mapping(attribution, "kernel")
     lines = [f"Kernel log: {clean(line)}" for line in texts(log, "notes")]
+    begin, end = number(log, "covers_from_s"), number(log, "covers_to_s")
+    if begin is not None and end is not None:
+        lines.append(
+            f"Kernel log ({clean(text(log, 'source') or 'source not recorded', 60)}): known over "
+            f"{fixed(end - begin, 0)} s, {grouped(number(log, 'messages'))} messages"
+        )
     for row in windows.rows:
         alerts = mapping(row, "alerts")
         inside = whole(alerts, "inside")

@@ -79,10 +79,10 @@ def _said(document: Document, result: Result, indent: str) -> list[str]:
     differ = [note for note in result.notes if note.startswith("witnesses differ")]
     others = [note for note in result.notes if not note.startswith("witnesses differ")]
     kept = _notes([*others, *differ[:WITNESSES_SHOWN]], indent)
-    told = heat.result_note(document, result)
-    kept += [f"{indent}heat: {told}"] if told else []
     rest = len(differ) - WITNESSES_SHOWN
-    return [*kept, f"{indent}and {rest} more such differences, see {document.mark(result.path)}"] if rest > 0 else kept
+    kept += [f"{indent}and {rest} more such differences, see {document.mark(result.path)}"] if rest > 0 else []
+    told = heat.result_note(document, result)
+    return [*kept, *(wrapped(f"heat: {told}", 100, indent, f"{indent}  ") if told else [])]
 
 
 def _boot(document: Document, arm: ArmEvidence) -> list[str]:
@@ -91,7 +91,7 @@ def _boot(document: Document, arm: ArmEvidence) -> list[str]:
         return ["No boot of this arm is on record."]
     lines = [f"Boot {document.mark(boot.path)}: container {clean(boot.boot_id or 'not recorded', 120)}"]
     lines += _arguments(arm, boot)
-    lines += _memory(boot)
+    lines += _memory(arm, boot)
     told = [milestone for milestone in boot.milestones if text(milestone, "name") not in DULL]
     if told:
         lines.append("Boot log (excerpts):")
@@ -145,9 +145,11 @@ def _flags(arm: ArmEvidence) -> Iterator[str]:
             yield str(setting)
 
 
-def _memory(boot: Boot) -> list[str]:
+def _memory(arm: ArmEvidence, boot: Boot) -> list[str]:
     parts = []
-    for words, member in (("before boot", "memory_before"), ("after drop_caches", "memory_after_drop")):
+    dropped = flag(arm.plan, "drop_caches") is True or not mapping(boot.data, "memory_before")
+    looks = [("before boot", "memory_before"), *([("after drop_caches", "memory_after_drop")] if dropped else [])]
+    for words, member in looks:
         found = mapping(boot.data, member)
         total, available = number(found, "total_bytes"), number(found, "available_bytes")
         if available is not None:

@@ -334,7 +334,7 @@ def _kernel_and_checkpoint(document: Document) -> list[str]:
         tensors = whole(checkpoint, "tensors")
         lines.append(f"checkpoint: {grouped(tensors)} tensors {document.mark(CHECKPOINT)}")
         lines += [f"  {clean(kind, 60)}: {grouped(number(kinds, kind))}" for kind in kinds]
-    if mapping(probe, "fp4"):
+    if mapping(probe, "fp4") and probe.get("capability") is not None:
         backends = [text(arm.boot.facts, "backends", "moe") for arm in evidence.arms if arm.boot is not None]
         backend = next((found for found in backends if found), None)
         asked = {**probe, "fp4": dict(mapping(probe, "fp4"))}
@@ -397,9 +397,10 @@ def proof_lines(document: Document) -> list[str]:
     )
     for one in differences:
         explained = text(one, "explained_by")
+        ends = " -> ".join(clean(_plain(one.get(end) or "not there"), 120) for end in ("before", "after"))
+        why = clean(explained, 200) if explained else "UNEXPLAINED"
         lines += wrapped(
-            f"{clean(text(one, 'what') or 'something', 120)}: {clean(_plain(one.get('before')), 120)} -> "
-            f"{clean(_plain(one.get('after')), 120)}; {clean(explained, 200) if explained else 'UNEXPLAINED'}",
+            f"{clean(text(one, 'what') or 'something', 120)}: {ends}; {why}",
             100,
             "  ",
             "    ",
