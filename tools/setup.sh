@@ -36,7 +36,7 @@ only_one "setup-$(basename "$venv")-$(printf %s "$root" | sha256sum | cut -c1-8)
 if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
   python=$(find_python) || {
     [ "$what" = dev-312 ] || die "no Python 3.11 or newer: install one, or name it in LOBES_SPIKE_PYTHON"
-    die "no Python 3.12 (looked at LOBES_SPIKE_PYTHON312, python3.12, ~/.pyenv/versions/3.12*)"
+    die "no Python 3.12 (looked for python3.12 and ~/.pyenv/versions/3.12*): install one, or name it in LOBES_SPIKE_PYTHON312"
   }
   if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     packages "makes virtual environments" python3-venv
