@@ -65,7 +65,7 @@ def error_message(value: dict[str, Any]) -> str | None:
 
 def token_count(value: object) -> int | None:
     """A count as JSON should hold it, else None: a bool, a float, a string or a negative number is no count."""
-    return value if type(value) is int and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 class ChatReader:
@@ -171,10 +171,10 @@ class ChatReader:
         sample.reasoning_tokens = self._detail(usage, "completion_tokens_details", "reasoning_tokens")
         if sample.events:
             sample.last_token_s = sample.events[-1][0] / 1e9
-        times = [t_ns for t_ns, _ in sample.events]
+        times = [t_ns for t_ns, _ignored in sample.events]
         if len(times) > 1:
             sample.max_gap_s = max(map(operator.sub, times[1:], times)) / 1e9
-        counts = [count for _, count in sample.events if count is not None]
+        counts = [count for _ignored, count in sample.events if count is not None]
         if any(map(operator.lt, counts[1:], counts)):
             sample.warn("running usage went down")
         if sample.error_kind is None:
@@ -378,7 +378,7 @@ class ChatReader:
         if not sample.events:
             return
         first = sample.events[0][1]
-        running = any(count is not None for _, count in sample.events)
+        running = any(count is not None for _ignored, count in sample.events)
         if not running and len(sample.events) == sample.completion_tokens:
             # Each event carries at least one token, so as many events as tokens means one each.
             first = 1

@@ -60,7 +60,7 @@ def observed_rate(
     last = events[-1][1]
     if last is not None and last != tokens:
         return None, f"running usage ends at {last}, final usage says {tokens}"
-    counts = [count for _, count in events if count is not None]
+    counts = [count for _ignored, count in events if count is not None]
     if counts != sorted(counts):
         return None, "running usage went down"
     span_s = (events[-1][0] - events[0][0]) / 1e9
@@ -97,7 +97,7 @@ def window_ns(samples: Sequence[Sample]) -> tuple[int, int] | None:
     ]
     if not spans:
         return None
-    return min(start for start, _ in spans), max(end for _, end in spans)
+    return min(start for start, _ignored in spans), max(end for _ignored, end in spans)
 
 
 def aggregate(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def aggregate(samples: Sequence[Sample]) -> dict[str, Any]:
     counts = [sample.completion_tokens for sample in good]
     known = [count for count in counts if count is not None]
     tokens = sum(known) if good and len(known) == len(counts) else None
-    rates = [rate for rate, _ in (decode_rate(s, s.forced_tokens) for s in good) if rate is not None]
+    rates = [rate for rate, _ignored in (decode_rate(s, s.forced_tokens) for s in good) if rate is not None]
     ttfts = [sample.ttft_s for sample in good if sample.ttft_s is not None]
     return {
         "requests": len(samples),
@@ -145,7 +145,7 @@ def implausible(sample: Sample, *, ceiling: float | None = None, text_tokens: in
     ``ceiling`` is ``ceiling_tok_s`` of this box and model; ``text_tokens`` is the engine's own count of the text.
     """
     doubts: list[str] = []
-    rate, _ = observed_rate(sample)
+    rate, _ignored = observed_rate(sample)
     if rate is not None and ceiling is not None and rate > ceiling:
         doubts.append(f"{rate:.1f} tok/s is above the {ceiling:.1f} tok/s the memory bandwidth allows")
     tokens = sample.completion_tokens

@@ -56,23 +56,23 @@ class Likeness:
         if found is None or b"\n" in payload or b"\r" in payload:
             return None
         key, text, usage = found
-        counts = [path for path in _PROBE_COUNTS if usage is not None and type(_at(usage, path)) is int]
+        counts = [path for path in _PROBE_COUNTS if usage is not None and _is_count(_at(usage, path))]
         places = [_place(payload, key, quoted=True), *(_place(payload, path[-1], quoted=False) for path in counts)]
         known = [place for place in places if place is not None]
         if len(known) != len(places):
             return None
         (start, end), *numbers = known
         ordered = sorted(zip(numbers, counts, strict=True))
-        if payload[start:end] != text.encode() or any(place[0] < end for place, _ in ordered):
+        if payload[start:end] != text.encode() or any(place[0] < end for place, _ignored in ordered):
             return None
         parts: list[bytes] = []
         at = end
-        for (count_start, count_end), _ in ordered:
+        for (count_start, count_end), _ignored in ordered:
             parts.append(payload[at:count_start])
             at = count_end
         parts.append(payload[at:])
         own = None if usage is None else json.loads(json.dumps(usage))
-        likeness = cls(payload[:start], parts, [path for _, path in ordered], own, key != "content")
+        likeness = cls(payload[:start], parts, [path for _ignored, path in ordered], own, key != "content")
         return likeness if likeness._proven(value, key) else None
 
     def _proven(self, value: dict[str, Any], key: str) -> bool:
@@ -147,6 +147,11 @@ class Likeness:
         return self.usage
 
 
+def _is_count(value: Any) -> bool:
+    """Whether JSON holds a whole number here; true is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _at(holder: dict[str, Any], path: Path) -> Any:
     value: Any = holder
     for name in path:
@@ -180,7 +185,7 @@ def _plain(value: dict[str, Any]) -> tuple[str, str, dict[str, Any] | None] | No
     usage = value.get("usage")
     if usage is None:
         return filled[0], text, None
-    if not isinstance(usage, dict) or type(usage.get("completion_tokens")) is not int:
+    if not isinstance(usage, dict) or not _is_count(usage.get("completion_tokens")):
         return None
     return filled[0], text, usage
 

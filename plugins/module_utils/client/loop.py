@@ -291,7 +291,7 @@ class Loop:
     def _run_timers(self) -> None:
         timers = self._timers
         while timers and timers[0][0] <= self._clock():
-            _, _, hold, action = heapq.heappop(timers)
+            _ignored, _ignored, hold, action = heapq.heappop(timers)
             self._holds -= hold
             action()
 

@@ -222,7 +222,7 @@ class Reply:
         if not body.strip():
             return self.fail(t_ns, "empty", "status 200 with an empty body")
         try:
-            value, _ = parse_object(body)
+            value, _ignored = parse_object(body)
         except BadEvent:
             kind = self._http.headers.get("content-type", "no content type")
             if self._mode == _EVENTS and self._sse.comments and not self._sse.ignored:
@@ -244,7 +244,7 @@ class Reply:
         body = b"".join(self._body)
         message: str | None = None
         try:
-            value, _ = parse_object(body)
+            value, _ignored = parse_object(body)
             message = error_message(value) or printable(json.dumps(value))
         except BadEvent:
             message = printable(body[:2000].decode("utf-8", "replace").strip())

@@ -102,7 +102,7 @@ class SseParser:
         if line.startswith(b"data: "):  # one copy, not three: events may be large
             self._add(line[6:])
             return
-        name, _, value = line.partition(b":")
+        name, _ignored, value = line.partition(b":")
         if value.startswith(b" "):
             value = value[1:]
         if name == b"data":
