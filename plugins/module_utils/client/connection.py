@@ -163,4 +163,4 @@ def _read_tls(sock: ssl.SSLSocket) -> bytes:
 def resolve(host: str, port: int) -> list[Address]:
     """Addresses of ``host``; raises OSError (socket.gaierror) when it has none. Blocks: call it before timing."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(int(family), address) for family, _ignored, _ignored, _ignored, address in found]
+    return [(int(family), address) for family, *_ignored, address in found]

@@ -49,6 +49,8 @@ class ChatRequest:
 def forced_by(body: dict[str, Any]) -> int | None:
     """The number of tokens a body forces (min_tokens = max_tokens with ignore_eos), or None when it forces none."""
     most = body.get("max_completion_tokens") or body.get("max_tokens")
-    if body.get("ignore_eos") is True and isinstance(most, int) and not isinstance(most, bool) and body.get("min_tokens") == most:
+    if not isinstance(most, int) or isinstance(most, bool):
+        return None
+    if body.get("ignore_eos") is True and body.get("min_tokens") == most:
         return most
     return None
