@@ -61,6 +61,21 @@ down: ## remove our containers, stop the registry and the container engine if we
 clean: down ## the same, and remove what was built in this checkout; evidence stays
 	@rm -rf build .cache .ansible .mypy_cache .ruff_cache .pytest_cache .hypothesis collections
 
+## Documents
+
+.PHONY: report
+report: setup ## the documents again from EVIDENCE=<evidence>/<spike id>/<host>, offline
+	@.venv/bin/ansible-playbook playbooks/transcript.yml -e evidence_dir=$(EVIDENCE)
+
+.PHONY: verify
+verify: setup ## whether the documents in EVIDENCE=... are what their evidence says, to the digit
+	@.venv/bin/ansible localhost -m lobes.spike.transcript_info -a evidence_dir=$(EVIDENCE)
+
+.PHONY: replay-seed
+replay-seed: setup ## the documents of the spike of 2026-09-13, from its transcribed figures, in build/replay-seed
+	@.venv/bin/ansible-playbook playbooks/transcript.yml -e evidence_dir=tests/fixtures/evidence/2026-09-13-lightning-thor \
+	  -e dest=build/replay-seed
+
 ## Tests
 
 .PHONY: check
