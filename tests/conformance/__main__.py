@@ -108,6 +108,7 @@ def main(argv: list[str] | None = None) -> int:
         "--stream", action="append", choices=list(CATALOGUE), help="default: all for ours, core for others"
     )
     runner.add_argument("--all", action="store_true", help="all streams for every tool")
+    runner.add_argument("--tries", type=int, default=3, help="how often a stream that was wrong is played")
     runner.add_argument("--results", type=Path, help="keep the verdicts as JSON, added to those already there")
     runner.add_argument("--markdown", type=Path, help="write the table into this file")
     commands.add_parser("export", help="write expected.json")
@@ -129,7 +130,7 @@ def main(argv: list[str] | None = None) -> int:
             continue
         names = options.stream or [n for n, s in CATALOGUE.items() if tool == "ours" or options.all or s.core]
         kept["titles"][tool] = f"{adapter.NAME} {adapter.VERSION}".strip()
-        kept["results"].setdefault(tool, {}).update(run(tool, names))
+        kept["results"].setdefault(tool, {}).update(run(tool, names, options.tries))
         if options.results is not None:
             options.results.write_text(json.dumps(kept, ensure_ascii=False, indent=1), encoding="utf-8")
     text = show(kept["results"], kept["titles"])
