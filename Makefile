@@ -4,7 +4,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 # What `make test` runs, one after the other.
-TESTS := check check-312 integration molecule real-engine
+TESTS := check integration molecule
 
 .PHONY: help
 help: ## this list
