@@ -40,6 +40,7 @@ class ActionModule(ActionBase):
                 "known_arms": {"type": "raw", "required": True},
                 "arms": {"type": "raw"},
                 "phases": {"type": "raw"},
+                "remeasure": {"type": "raw"},
                 "workloads": {"type": "dict", "default": {}},
                 "evidence_dir": {"type": "str", "required": True},
                 "baseline_arm": {"type": "str"},

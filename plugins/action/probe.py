@@ -7,25 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.lobes.spike.plugins.module_utils.errors import SpikeError
 from ansible_collections.lobes.spike.plugins.plugin_utils.expectations import compile_expectations, judge
+from ansible_collections.lobes.spike.plugins.plugin_utils.measuring import MeasuringAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(MeasuringAction):
     """The expectations are read before anything is sent; the box's own result file is left as the box wrote it."""
 
-    _supports_check_mode = True
-    _supports_async = True
+    MODULE = "lobes.spike.probe"
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the module's result; ``passed`` and ``failed_expectation`` are filled when there is a reply."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
         try:
             expectations = compile_expectations(self._task.args.get("expect"))
         except SpikeError as exc:
-            return {**result, "failed": True, "msg": str(exc)}
-        result.update(self._execute_module(task_vars=task_vars, wrap_async=self._task.async_val))
+            return {"failed": True, "msg": str(exc)}
+        result: dict[str, Any] = super().run(tmp, task_vars)
         reply = result.get("reply")
         if result.get("status") == "complete" and isinstance(reply, dict):
             verdict = judge(reply, expectations)

@@ -18,7 +18,6 @@ description:
     mode nothing is written.
   - Records only named parts of the results of this collection's modules; never task arguments, variables or the values
     of anything with C(no_log).
-  - Prints one plain line each time a running measurement is looked at.
 author:
   - lobes.spike contributors (@lobes)
 requirements:
@@ -33,14 +32,6 @@ options:
       - {section: callback_lobes_spike_transcript, key: enabled}
     env:
       - {name: LOBES_SPIKE_TRANSCRIPT_ENABLED}
-  progress:
-    description: Whether the progress of running measurements is printed.
-    type: bool
-    default: true
-    ini:
-      - {section: callback_lobes_spike_transcript, key: progress}
-    env:
-      - {name: LOBES_SPIKE_TRANSCRIPT_PROGRESS}
 """
 
 import atexit
@@ -97,11 +88,17 @@ class CallbackModule(CallbackBase):
         """Record that a box could not be reached."""
         self._record(lambda to: to.failed(*_parts(result), "unreachable"))
 
-    def v2_runner_retry(self, result: Any) -> None:
-        """Say where a running measurement stands."""
-        if self.get_option("progress"):
-            host, module, _task, content = _parts(result)
-            self._record(lambda to: to.progress(host, module, content))
+    def v2_runner_on_start(self, host: Any, task: Any) -> None:
+        """Record that a measurement began."""
+        self._record(lambda to: to.started(host.get_name(), task.action, task.get_name()))
+
+    def v2_runner_item_on_ok(self, result: Any) -> None:
+        """Record each item of a loop when it is done, not when the loop is."""
+        self._record(lambda to: to.ok(*_parts(result)))
+
+    def v2_runner_item_on_failed(self, result: Any) -> None:
+        """Record an item that failed; the loop goes on and fails as a whole at its end."""
+        self._record(lambda to: to.failed(*_parts(result), "failed"))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """Close the record of every box."""

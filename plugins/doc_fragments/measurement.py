@@ -48,6 +48,32 @@ options:
       - Seconds after which the whole measurement ends. Requests that are under way become failed samples, what was
         measured is kept, and the status is V(ignore:partial). SIGTERM ends it in the same way. No limit by default.
     type: float
+  remeasure:
+    description:
+      - Whether to measure again what was measured whole already. By default an earlier result of the same plan on the
+        same boot of the engine is returned as it is (RV(ignore:reused)).
+    type: bool
+    default: false
+  detached:
+    description:
+      - Whether the measurement runs as a job of the box that outlives the connection and the controller, and is only
+        watched from here. A watch that finds another job at work on O(results_path) takes that one up.
+      - Needs O(results_path), and a task without C(async). A line says where it stands each time that changes.
+    type: bool
+    default: false
+  poll_s:
+    description: Seconds between two looks at a detached measurement; the first ones come sooner.
+    type: float
+    default: 5.0
+  reconnect_limit_s:
+    description:
+      - Seconds that the box may be out of reach while a detached measurement is watched. After that the task is
+        unreachable, and the measurement goes on all the same.
+    type: float
+    default: 900.0
+  telemetry_path:
+    description: Folder of M(lobes.spike.telemetry) on the box; heat and power are then told beside the progress.
+    type: path
   extra_body:
     description:
       - Fields laid over the body of every request. A null takes a field out, for a server that refuses one that it

@@ -200,6 +200,13 @@ results_path:
   returned: always
   type: str
   sample: /home/nvidia/lightning-spike/2026-09-13-lightning-thor/results/B.needle-128000-cold.json
+reused:
+  description:
+    - Whether the same plan had been measured whole on the same boot of the engine (C(boot_id) in O(context)) by this
+      version of the collection. Nothing was sent then, and the earlier result is returned.
+  returned: when not in check mode
+  type: bool
+  sample: false
 results_sha256:
   description: SHA-256 of the result document on disk; null when no path was given.
   returned: when not in check mode

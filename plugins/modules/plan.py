@@ -62,6 +62,11 @@ options:
   phases:
     description: Names of the phases to run, as a list or separated by commas. All by default.
     type: raw
+  remeasure:
+    description:
+      - Names of the phases to measure again though the same plan was measured on the same boot, as a list or separated
+        by commas, or V(all). None by default.
+    type: raw
   workloads:
     description: The workloads of every arm; an arm's own C(workloads) replace them one by one.
     type: dict

@@ -230,6 +230,8 @@ def make_plan(asked: Mapping[str, Any], host: str, now: datetime.datetime, taken
         problems.add("spike_known_arms", twice, "two arms bear this name; results would overwrite each other")
     chosen = names(asked.get("arms"), known_names, "spike_arms", problems)
     phases = names(asked.get("phases"), PHASES, "spike_phases", problems)
+    again = asked.get("remeasure")
+    remeasure = names(None if again == "all" else again, PHASES, "spike_remeasure", problems) if again else []
     arms = [
         _arm(arm, f"spike_known_arms[{index}]", asked, phases, problems)
         for index, arm in enumerate(known)
@@ -254,6 +256,7 @@ def make_plan(asked: Mapping[str, Any], host: str, now: datetime.datetime, taken
         "instrument_flags": dict(asked.get("instrument_flags") or {}),
         "arms": arms,
         "phases": phases,
+        "remeasure": remeasure,
         "baseline_arm": asked.get("baseline_arm"),
         "reverses": asked.get("reverses"),
         "undecided": list(asked.get("undecided") or []),

@@ -16,22 +16,21 @@ from typing import Any, Final
 
 from . import publish
 from .document import PARTIAL_NAME, REPORT_NAME, TRANSCRIPT_NAME
-from .document.words import clean, grouped
+from .document.words import clean
 from .events import EVENTS_NAME, EVIDENCE_KIND, Event, append_event, read_events
-from .evidence import RESULT_SCHEMA, EvidenceError, mapping, number, text, whole
+from .evidence import RESULT_SCHEMA, EvidenceError, mapping, text
 
 PLAN: Final = "lobes.spike.plan"
 EVIDENCE: Final = "lobes.spike.evidence"
 MEASUREMENTS: Final = frozenset(
     f"lobes.spike.{name}" for name in ("probe", "decode", "needle", "sweep", "agentic", "calibrate")
 )
-WATCHES: Final = frozenset({"lobes.spike.measurement_info", "ansible.builtin.async_status"})
 
 PARTS: Final[Mapping[str, str]] = {
     "lobes.spike.box_info": "box",
     "lobes.spike.lane": "lane",
     "lobes.spike.engine_ready": "boot",
-    **dict.fromkeys(sorted(MEASUREMENTS | WATCHES), "result"),
+    **dict.fromkeys(sorted(MEASUREMENTS), "result"),
 }
 """The one part of a result that is recorded, by the module it comes from."""
 
@@ -86,24 +85,24 @@ class Recorder:
             return self._collected(host, box, task, mapping(result, "evidence"))
         told: list[Told] = []
         for data in _parts(module, result):
-            kind = "begin" if "begun" in data else "result"
             if _is_new(box, data):
-                told += self._add(host, box, kind, task, data)
+                told += self._add(host, box, "result", task, data)
         return told
 
     def failed(self, host: str, module: str, task: str, result: Mapping[str, Any], outcome: str) -> list[Told]:
         """A task failed or its box was unreachable; ``outcome`` says which. What it brought all the same is kept."""
         told = self.ok(host, module, task, result) if module not in (PLAN, EVIDENCE) else []
         box = self._boxes.get(host)
-        if box is None:
-            return told
+        if box is None or isinstance(result.get("results"), list):
+            return told  # the items of a loop have told it already
         return told + self._add(host, box, "incident", task, {"outcome": outcome, "message": _first_line(result)})
 
-    def progress(self, host: str, module: str, result: Mapping[str, Any]) -> list[Told]:
-        """A watched measurement was looked at and is not done: one plain line."""
-        if module != "lobes.spike.measurement_info" or not mapping(result, "progress"):
+    def started(self, host: str, module: str, task: str) -> list[Told]:
+        """A task began: the record tells what was being measured when a run ends early."""
+        box = self._boxes.get(host)
+        if box is None or module not in MEASUREMENTS:
             return []
-        return [Told(f"{host}: {progress_line(mapping(result, 'progress'))}")]
+        return self._add(host, box, "begin", task, {"begun": module.rpartition(".")[2]})
 
     def ended(self, outcome: Callable[[str], Mapping[str, Any]]) -> list[Told]:
         """The run is over; ``outcome`` gives what is known of each host. Boxes are closed and forgotten."""
@@ -176,39 +175,10 @@ def _words(event: Event) -> str:
     return f"task {event.task!r}" if event.task else "the run began"
 
 
-def progress_line(progress: Mapping[str, Any]) -> str:
-    """Where a measurement stands: phase, what is done, the live figure, elapsed, an estimate where there is one."""
-    name = text(progress, "name") or text(progress, "phase") or "measurement"
-    parts = []
-    stage = text(progress, "stage")
-    if stage:
-        parts.append(clean(stage, 60))
-    prompt, prefilled = whole(progress, "prompt_tokens"), whole(progress, "prefill_tokens_estimate")
-    done, total = whole(progress, "done"), whole(progress, "total")
-    if prompt and prefilled is not None:
-        parts.append(f"prefill {grouped(prefilled)} / {grouped(prompt)} tokens {100 * prefilled / prompt:.0f} %")
-    elif done is not None and total:
-        parts.append(f"{done}/{total} done")
-    tokens, failed = whole(progress, "tokens"), whole(progress, "failed")
-    parts += [f"{grouped(tokens)} tokens"] if tokens else []
-    parts += [f"{failed} failed"] if failed else []
-    elapsed, left = number(progress, "elapsed_s"), number(progress, "left_s")
-    parts += [f"{_minutes(elapsed)} elapsed"] if elapsed is not None else []
-    parts += [f"{_minutes(left)} left"] if left is not None else []
-    for words, member, unit in (("tj", "tj_c", "C"), ("power", "power_w", "W")):
-        found = number(progress, member)
-        parts += [f"{words} {found:.1f} {unit}"] if found is not None else []
-    return f"{clean(name, 60)}: {', '.join(parts) or 'running'}"
-
-
-def _minutes(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
 def _parts(module: str, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The recorded parts of a result, of each item where the task was a loop."""
     looped = result.get("results")
-    if isinstance(looped, list) and "ansible_job_id" not in result:
+    if isinstance(looped, list):
         for item in looped:
             if isinstance(item, Mapping):
                 yield from _parts(module, item)
@@ -217,9 +187,6 @@ def _parts(module: str, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for fact, part in FACTS.items():
         if module == "ansible.builtin.set_fact" and facts.get(fact):
             yield {part: {"probe": facts[fact]} if part == "image" else facts[fact]}
-    if module in MEASUREMENTS and result.get("ansible_job_id") and not result.get("result"):
-        yield {"begun": module.rpartition(".")[2]}
-        return
     wanted = PARTS.get(module)
     content = mapping(result, wanted) if wanted else {}
     if wanted == "result":
@@ -232,7 +199,7 @@ def _parts(module: str, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _is_new(box: Box, data: Mapping[str, Any]) -> bool:
-    """A result is reported by the watch and once more by whoever reaps the job; it is recorded once."""
+    """A result of a loop is reported with its item and once more with the loop; it is recorded once."""
     result = mapping(data, "result")
     if not result:
         return True

@@ -112,10 +112,17 @@ def read(path: str) -> Found:
     return Found("result", document)
 
 
-def prepare(path: str) -> list[str]:
-    """Make room at ``path``: its directory exists (0700 when made here), nothing that lies there is lost.
+def sha256_of(path: str) -> str:
+    """The sha256 of a file on disk. Raises OSError."""
+    with open(path, "rb") as handle:
+        return hashlib.sha256(handle.read()).hexdigest()
 
-    Returns notes on what was set aside. Raises SpikeError when the place cannot be used.
+
+def prepare(path: str, why: str | None = None) -> list[str]:
+    """Make room at ``path``: its directory exists (0700 when made here), nothing there is lost.
+
+    ``why`` says what makes an earlier result there one of the past. Returns notes on what was set aside. Raises
+    SpikeError when the place cannot be used.
     """
     if os.path.isdir(path):
         raise SpikeError(f"results_path: {path} is a directory. Give the path of the result file itself.")
@@ -129,7 +136,8 @@ def prepare(path: str) -> list[str]:
     if found.kind == "broken":
         notes.append(f"what lay at the results path was set aside as {set_aside(path, 'broken')}: {found.why}")
     elif found.kind == "result":
-        notes.append(f"an earlier result was set aside as {set_aside(path, 'earlier')}")
+        because = f": {why}" if why else ""
+        notes.append(f"an earlier result was set aside as {set_aside(path, 'earlier')}{because}")
     for name in sorted(os.listdir(directory)):
         # A writer that died between its first byte and the rename leaves this behind.
         if name.startswith(os.path.basename(path) + ".tmp-") and not _alive(name.rpartition("-")[2]):

@@ -17,7 +17,7 @@ from ..client.figures import decode_rate, observed_rate, percentile
 from ..results.window import Clocks
 from . import agent
 from .plans import AgenticPlan, Common, fits
-from .run import Measured, Run, planned
+from .run import Measured, Run, planned, reused
 from .server import CHAT_PATH, Server, chat_body
 
 # Tool calls are short: about 30 tokens. Their rate is a burst rate, kept under its own name, never the decode figure.
@@ -40,6 +40,9 @@ def plan_only(plan: AgenticPlan, common: Common) -> dict[str, Any]:
 
 def run(plan: AgenticPlan, common: Common, clocks: Clocks | None = None, salt: str | None = None) -> dict[str, Any]:
     """Run all sessions side by side. A failed request ends its session; the others go on."""
+    earlier = reused("agentic", plan, common)
+    if earlier is not None:
+        return earlier
     server = Server.discover(common)
     salt = salt or os.urandom(8).hex()
     tokens_per_line, counted = _tokens_per_line(plan, server)

@@ -16,7 +16,7 @@ from ..client.figures import percentile
 from ..results.window import Clocks
 from .null_server import NullServer, schedule
 from .plans import CalibratePlan, Common
-from .run import Run, planned
+from .run import Run, planned, reused
 from .server import Server
 
 RESULT_NAME = "calibrate"
@@ -75,6 +75,9 @@ def plan_only(plan: CalibratePlan, common: Common) -> dict[str, Any]:
 
 def run(plan: CalibratePlan, common: Common, clocks: Clocks | None = None) -> dict[str, Any]:
     """Calibrate at every level, then find the highest event rate."""
+    earlier = reused("calibrate", plan, common)
+    if earlier is not None:
+        return earlier
     levels: list[dict[str, Any]] = []
     rates: list[dict[str, Any]] = []
     with NullServer() as null:

@@ -12,7 +12,7 @@ from ..client import ChatRequest, Sample
 from ..results.window import Clocks
 from .checks import repetitive
 from .plans import Common, DecodePlan, fits
-from .run import Measured, Run, planned
+from .run import Measured, Run, planned, reused
 from .server import CHAT_PATH, Server, chat_body
 
 WARMUP_PROMPT = "Name the colours of the rainbow, one per line."
@@ -31,6 +31,9 @@ def plan_only(plan: DecodePlan, common: Common) -> dict[str, Any]:
 
 def run(plan: DecodePlan, common: Common, clocks: Clocks | None = None) -> dict[str, Any]:
     """Measure; a failed run is a failed sample and the others are kept."""
+    earlier = reused("decode", plan, common)
+    if earlier is not None:
+        return earlier
     server = Server.discover(common)
     messages = [{"role": "user", "content": plan.prompt}]
     body = _body(plan, common, server, messages)
@@ -49,9 +52,9 @@ def run(plan: DecodePlan, common: Common, clocks: Clocks | None = None) -> dict[
             label = f"warmup-{number}"
             measured = phase.send(label, [ChatRequest(body=warmup, label=label, path=CHAT_PATH)])
             phase.notes += [f"{s.label} failed: {s.error}" for s in measured.samples if s.status != "ok"]
-        earlier = phase.earlier()
-        if earlier is not None:
-            phase.take_over(earlier["samples"])
+        part = phase.earlier()
+        if part is not None:
+            phase.take_over(part["samples"])
         for number in range(len(phase.samples) + 1, plan.runs + 1):
             if phase.stopping():
                 break

@@ -16,7 +16,7 @@ from ..results.window import Clocks
 from . import cache, haystack, text
 from .checks import answer_of, repetitive
 from .plans import Common, NeedlePlan, fits
-from .run import Measured, Run, planned
+from .run import Measured, Run, planned, reused
 from .server import CHAT_PATH, Server, chat_body
 
 # The secret must stand at the head of the answer: with forced tokens a story follows it.
@@ -42,6 +42,9 @@ def plan_only(plan: NeedlePlan, common: Common) -> dict[str, Any]:
 
 def run(plan: NeedlePlan, common: Common, clocks: Clocks | None = None) -> dict[str, Any]:
     """Build the prompt, send it, judge recall, cache state and speed."""
+    earlier = reused("needle", plan, common)
+    if earlier is not None:
+        return earlier
     server = Server.discover(common)
     fits("prompt_tokens", plan.prompt_tokens, _output_tokens(plan), server.max_model_len)
     count_messages, count_text, exact = _counters(plan, common, server)

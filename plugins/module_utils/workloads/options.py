@@ -19,6 +19,11 @@ COMMON_OPTIONS: dict[str, dict[str, Any]] = {
     # Names of places, not keys: hiding them would hide them wherever they occur in a result.
     "api_key_file": {"type": "path", "no_log": False},
     "api_key_env": {"type": "str", "no_log": False},
+    "remeasure": {"type": "bool", "default": False},
+    "detached": {"type": "bool", "default": False},
+    "poll_s": {"type": "float", "default": 5.0},
+    "reconnect_limit_s": {"type": "float", "default": 900.0},
+    "telemetry_path": {"type": "path"},
     "active_model_bytes": {"type": "float"},
     "memory_bandwidth_bytes_s": {"type": "float"},
 }

@@ -51,6 +51,7 @@ class Common:
     api_key_env: str | None
     active_model_bytes: float | None
     memory_bandwidth_bytes_s: float | None
+    remeasure: bool = False
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Common:
@@ -83,6 +84,7 @@ class Common:
             memory_bandwidth_bytes_s=fields.optional_positive(
                 "memory_bandwidth_bytes_s", options.get("memory_bandwidth_bytes_s"), "bytes per second"
             ),
+            remeasure=bool(options.get("remeasure")),
         )
 
 

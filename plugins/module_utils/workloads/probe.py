@@ -11,7 +11,7 @@ from ..client import ChatRequest, ClientError, Sample, post_json
 from ..results.window import Clocks
 from .checks import split_thinking
 from .plans import Common, ProbePlan, fits
-from .run import Run, planned
+from .run import Run, planned, reused
 from .server import CHAT_PATH, Server, chat_body
 
 UNSTREAMED_TIMEOUT_S = 600.0
@@ -31,6 +31,9 @@ def plan_only(plan: ProbePlan, common: Common) -> dict[str, Any]:
 
 def run(plan: ProbePlan, common: Common, clocks: Clocks | None = None) -> dict[str, Any]:
     """Ask, once streamed and (for tool calls) once unstreamed, and keep the reply."""
+    earlier = reused("probe", plan, common)
+    if earlier is not None:
+        return earlier
     server = Server.discover(common)
     body = _body(plan, common, server)
     if server.max_model_len is not None:

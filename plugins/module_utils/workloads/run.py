@@ -19,7 +19,7 @@ from ..engine.metrics import Exposition, delta
 from ..errors import SpikeError
 from ..results import progress as progress_files
 from ..results import store
-from ..results.document import Document, for_return, plan_sha256, status_of
+from ..results.document import COLLECTION_VERSION, Document, for_return, plan_sha256, status_of
 from ..results.window import Clocks, Window
 from . import cache, checks, witnesses
 from .companion import Companion, StallWatch
@@ -94,7 +94,7 @@ class Run:
         self._children: list[int] = []
         path = self.common.results_path
         if path is not None:
-            self.notes += _claim(path)
+            self.notes += _claim(path, stale(self.phase, self.plan_json, self.common))
         self._begun_ns, self._begun_utc = self.clocks.now()
         self._windowed = False
         base = {
@@ -402,27 +402,76 @@ class Run:
             digest = store.write_atomic(path, store.encode(document))
             store.remove(progress_files.partial_path(path))
         return {
-            **summary,
+            **_for_task(summary),
             **(returned or {}),
             "status": document["status"],
             "reason": document["reason"],
             "name": self.name,
             "results_path": path,
             "results_sha256": digest,
+            "reused": False,
             "result": for_return(document),
         }
 
 
-def _claim(path: str) -> list[str]:
+def reused(phase: str, plan: Any, common: Common) -> dict[str, Any] | None:
+    """What the module returns when the same plan was measured whole on the same boot already; None when it was not.
+
+    Nothing is sent then. ``remeasure`` forces a new measurement.
+    """
+    path = common.results_path
+    if path is None or progress_files.inspect(path)["state"] == "running":
+        return None
+    document = store.read(path).document
+    if document is None or stale(phase, plan_json(plan, common), common) is not None:
+        return None
+    lean = for_return(document)
+    return {
+        **_for_task(document["summary"]),
+        "samples": lean["samples"],
+        **{key: document[key] for key in ("status", "reason", "name")},
+        "results_path": path,
+        "results_sha256": store.sha256_of(path),
+        "reused": True,
+        "result": lean,
+    }
+
+
+def _for_task(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A summary as a task's result, in which ``failed`` would mean that the task failed."""
+    return {"failed_runs" if key == "failed" else key: value for key, value in summary.items()}
+
+
+def stale(phase: str, plan: Mapping[str, Any], common: Common) -> str | None:
+    """Why the result at the results path is not what would be measured now; None when it is, or none is there."""
+    document = None if common.results_path is None else store.read(common.results_path).document
+    if document is None:
+        return None
+    if common.remeasure:
+        return "it was to be measured again"
+    context = document["context"] if isinstance(document.get("context"), Mapping) else {}
+    differing = sorted(key for key in {*context, *common.context} if context.get(key) != common.context.get(key))
+    reasons = (
+        (document["plan_sha256"] != plan_sha256(phase, dict(plan)), "its plan was another"),
+        (bool(differing), f"it is of another {', '.join(differing)}"),
+        (not common.context.get("boot_id"), "no boot_id says that the engine is the same"),
+        (document.get("collection_version") != COLLECTION_VERSION, "another version of the collection measured it"),
+        (document["status"] != "complete", f"it is {document['status']}"),
+    )
+    return next((why for is_so, why in reasons if is_so), None)
+
+
+def _claim(path: str, why: str | None) -> list[str]:
     """Make room at ``path``, unless a measurement is at work there."""
     seen = progress_files.inspect(path)
     if seen["state"] == "running":
         running = seen["progress"]
         raise SpikeError(
             f"results_path: a measurement ({running.get('name')}, pid {running.get('pid')}) is at work on {path} since "
-            f"{running.get('started_utc')}. Watch it with lobes.spike.measurement_info, or end it first."
+            f"{running.get('started_utc')}. Watch it with lobes.spike.measurement_info, or end it first.",
+            {"at_work": True},
         )
-    return store.prepare(path)
+    return store.prepare(path, why)
 
 
 def planned(

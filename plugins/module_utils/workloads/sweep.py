@@ -15,7 +15,7 @@ from ..client.figures import aggregate
 from ..results.window import Clocks
 from . import text
 from .plans import Common, SweepPlan, fits
-from .run import Measured, Run, planned
+from .run import Measured, Run, planned, reused
 from .server import CHAT_PATH, Server, chat_body
 from .stats import interval95, knee
 
@@ -39,6 +39,9 @@ def run(plan: SweepPlan, common: Common, clocks: Clocks | None = None, salt: str
 
     ``salt`` makes the prompts of this run unlike those of any other, so that no cache helps; random when left out.
     """
+    earlier = reused("sweep", plan, common)
+    if earlier is not None:
+        return earlier
     server = Server.discover(common)
     salt = salt or os.urandom(8).hex()
     if server.max_model_len is not None:

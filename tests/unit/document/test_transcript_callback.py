@@ -185,29 +185,13 @@ def test_a_play_without_a_spike_is_left_alone(run_playbook: Run, stubs: Stubs) -
     assert "transcript" not in done.stdout
 
 
-def test_progress_is_a_plain_line_and_the_result_is_recorded_once(run_playbook: Run, stubs: Stubs) -> None:
-    progress = {
-        "phase": "needle", "name": "needle-1040000-cold", "stage": "prefill and answer", "prompt_tokens": 1040073,
-        "prefill_tokens_estimate": 412160, "done": 0, "total": 1, "elapsed_s": 451.5,
-    }  # fmt: skip
-    running = stubs.file("running", {"finished": False, "progress": progress, "result": None})
+def test_a_measurement_is_recorded_when_it_begins_and_each_item_once(run_playbook: Run, stubs: Stubs) -> None:
     finished = stubs.result("results/B.needle-16384-cold.json")
     play = HEAD.format(strategy="linear") + opening(stubs)
-    play += task("lobes.spike.measurement_info", "Watch", returns=running, then=finished, register="watch",
-                 until="watch.finished", retries=3, delay=0)  # fmt: skip
-    play += task("lobes.spike.needle", "Take the result", returns=finished)
-    done = run_playbook(play)
-    assert done.returncode == 0, done.stdout + done.stderr
-    line = "box1: needle-1040000-cold: prefill and answer, prefill 412,160 / 1,040,073 tokens 40 %, 7:31 elapsed"
-    assert line in done.stdout.splitlines()
-    events = read_events(stubs.evidence_dir / "box1" / "events.jsonl").events
-    assert sum("result" in event.data for event in events) == 1
-
-
-def test_a_detached_start_is_recorded_without_its_arguments(run_playbook: Run, stubs: Stubs) -> None:
-    started = stubs.file("started", {"started": 1, "finished": 0, "ansible_job_id": "j1.2", "results_file": "/x"})
-    play = HEAD.format(strategy="linear") + opening(stubs)
-    play += task("lobes.spike.sweep", "Start the sweep", returns=started)
+    looped = task("lobes.spike.needle", "Look for the needles", returns=finished).rstrip()
+    play += f'{looped[:-1]}, "loop": [16384]}}\n'
     assert run_playbook(play).returncode == 0
-    begun = [e for e in read_events(stubs.evidence_dir / "box1" / "events.jsonl").events if e.kind == "begin"]
-    assert [(event.task, dict(event.data)) for event in begun] == [("Start the sweep", {"begun": "sweep"})]
+    events = read_events(stubs.evidence_dir / "box1" / "events.jsonl").events
+    begun = [(event.task, dict(event.data)) for event in events if event.kind == "begin"]
+    assert begun == [("Look for the needles", {"begun": "needle"})]
+    assert sum("result" in event.data for event in events) == 1

@@ -106,7 +106,7 @@ def agent_answers(body: dict[str, Any]) -> Reply:
 def test_decode_forces_its_tokens_and_keeps_every_run(engine: FakeEngine, tmp_path: Path) -> None:
     engine.token_s = 0.001
     found = run_decode(engine, tmp_path / "d.json", runs=3, warmup_runs=1)
-    assert (found["status"], found["ok"], found["failed"], found["name"]) == ("complete", 3, 0, "decode-prose")
+    assert (found["status"], found["ok"], found["failed_runs"], found["name"]) == ("complete", 3, 0, "decode-prose")
     assert found["completion_tokens"] == [80, 80, 80]
     assert all(0 < rate < 1000 for rate in found["decode_tok_s"])
     assert len(found["samples"]) == 3
@@ -152,7 +152,7 @@ def test_one_failure_leaves_the_others(engine: FakeEngine) -> None:
     turn = iter(range(10))
     engine.answer = lambda body: Reply(["x"], error_after=8) if next(turn) == 1 else Reply(["x"])
     found = run_decode(engine)
-    assert (found["status"], found["ok"], found["failed"]) == ("partial", 2, 1)
+    assert (found["status"], found["ok"], found["failed_runs"]) == ("partial", 2, 1)
     assert [sample["status"] for sample in found["samples"]] == ["ok", "failed", "ok"]
     assert found["samples"][1]["error_kind"] == "server_error"
     assert "EngineCore died" in found["reason"]
@@ -161,7 +161,7 @@ def test_one_failure_leaves_the_others(engine: FakeEngine) -> None:
 
 def test_a_server_that_is_not_there_gives_a_result_that_says_so(tmp_path: Path) -> None:
     found = run_decode("http://127.0.0.1:9", tmp_path / "d.json", runs=2)
-    assert (found["status"], found["failed"]) == ("failed", 2)
+    assert (found["status"], found["failed_runs"]) == ("failed", 2)
     assert [sample["error_kind"] for sample in found["samples"]] == ["connect_refused"] * 2
     assert "2 of 2 requests failed" in found["reason"]
 
@@ -582,7 +582,7 @@ def test_a_broken_place_for_results_is_an_error_before_anything_is_sent(engine: 
 def test_at_the_time_limit_what_was_measured_is_kept(engine: FakeEngine, tmp_path: Path) -> None:
     engine.answer = lambda body: Reply(["x"]) if len(engine.requests) < 3 else hang()
     found = run_decode(engine, tmp_path / "d.json", runs=5, time_limit_s=2.5)
-    assert (found["status"], found["ok"], found["failed"], found["runs"]) == ("partial", 2, 1, 3)
+    assert (found["status"], found["ok"], found["failed_runs"], found["runs"]) == ("partial", 2, 1, 3)
     assert found["samples"][2]["error_kind"] == "stopped"
     assert found["reason"].startswith("stopped at time_limit_s = 2.5; 2 requests were whole")
 
