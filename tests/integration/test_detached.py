@@ -39,7 +39,12 @@ def start(endpoint: str, path: Path, **options: Any) -> subprocess.Popen[str]:
         "endpoint": endpoint, "results_path": str(path), "detached": True, "poll_s": 0.5, "max_tokens": 100, "runs": 1,
         "context": {"boot_id": "one"}, **options,
     }  # fmt: skip
-    env = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_CALLBACKS_ENABLED": "lobes.spike.transcript", "ANSIBLE_STDOUT_CALLBACK": "minimal"}
+    env = {
+        **os.environ,
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_CALLBACKS_ENABLED": "lobes.spike.transcript",
+        "ANSIBLE_STDOUT_CALLBACK": "minimal",
+    }
     command = [
         ANSIBLE, "-i", "localhost,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}", "localhost",
         "-m", "lobes.spike.decode", "-a", json.dumps(args),
@@ -79,7 +84,9 @@ def test_it_measures_tells_where_it_stands_and_is_not_measured_twice(endpoint: s
     assert forced["reused"] is False
 
 
-def test_the_controller_s_death_leaves_it_running_and_the_same_command_takes_it_up(endpoint: str, tmp_path: Path) -> None:
+def test_the_controller_s_death_leaves_it_running_and_the_same_command_takes_it_up(
+    endpoint: str, tmp_path: Path
+) -> None:
     path = tmp_path / "B.decode-prose.json"
     first = start(endpoint, path, max_tokens=400)
     progress = wait_for(Path(f"{path}.progress"))

@@ -79,7 +79,10 @@ def test_silence_is_asked_about_and_a_dead_measurement_ends_the_watch() -> None:
 
 
 def test_a_job_that_died_without_a_word_is_asked_about() -> None:
-    box = FakeBox((json.dumps({"failed": True, "cmd": "AnsiballZ_decode.py", "data": "", "msg": "Traceback"}), "", ""), inspected={"ended": True})
+    box = FakeBox(
+        (json.dumps({"failed": True, "cmd": "AnsiballZ_decode.py", "data": "", "msg": "Traceback"}), "", ""),
+        inspected={"ended": True},
+    )
     assert run(box)[0] == Seen(None, {"ended": True})
 
 
@@ -140,4 +143,6 @@ def test_a_progress_line_is_plain_and_cleaned() -> None:
     line = progress_line(content, {"tj_c": 71.6, "power_w": 80.0})
     assert "\x1b" not in line
     assert line.startswith("needle-1040000-cold: prefill")
-    assert line.endswith("prefill 412,160 / 1,040,073 tokens 40 %, 7:31 elapsed, about 11:27 left, tj 71.6 C, power 80.0 W")
+    assert line.endswith(
+        "prefill 412,160 / 1,040,073 tokens 40 %, 7:31 elapsed, about 11:27 left, tj 71.6 C, power 80.0 W"
+    )
