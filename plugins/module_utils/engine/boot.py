@@ -30,6 +30,8 @@ POLL_S = 2.0
 _DYING_S = 30.0
 # A docker that does not answer is asked again so many times before the wait gives up.
 _BLIND_POLLS = 5
+# An engine whose log says that it serves answers at once; a port that is still refused then leads somewhere else.
+_UNREACHED_S = 60.0
 _RUNS = ("running", "paused")
 
 
@@ -79,6 +81,7 @@ class BootWait:
         self._polls = 0
         self._blind = 0
         self._died_s: float | None = None
+        self._served_s: float | None = None
         self._judgement: Judgement | None = None
         self._ready: tuple[float | None, str] | None = None
         self._pool: dict[str, object] | None = None
@@ -124,7 +127,7 @@ class BootWait:
             )
         )
         self._box.progress(self._progress())
-        self.failure = self._given_up(self._judgement)
+        self.failure = self._given_up(self._judgement) or self._unreached(health)
         return self.failure is None
 
     def _look(self) -> ContainerState | None:
@@ -203,6 +206,21 @@ class BootWait:
             text = f"not ready {plan.time_limit_s:g} s after its start, {what}"
             return Cause("timeout", text, stage, "Raise the boot's time limit if the evidence shows work.")
         return None
+
+    def _unreached(self, health: str) -> Cause | None:
+        if self._log.stage != "startup_complete" or health not in ("refused", "failed"):
+            self._served_s = None
+            return None
+        now_s = self._box.monotonic()
+        self._served_s = now_s if self._served_s is None else self._served_s
+        if now_s - self._served_s < _UNREACHED_S:
+            return None
+        text = f"the log says that the engine serves, and its port is {health} {_UNREACHED_S:.0f} s later"
+        remedy = (
+            "The published port does not lead into this container: look at docker port, and for a second interface with "
+            "the container's address (ip neigh, bridge link), as a killed container engine may leave one behind."
+        )
+        return Cause("port", text, self._log.stage, remedy)
 
     def _progress(self) -> dict[str, Any]:
         judgement = self._judgement.to_json() if self._judgement else None

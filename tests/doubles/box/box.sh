@@ -75,6 +75,8 @@ up() {
   environment=$(IFS=';'; echo "$*")
   [ ! -e /dev/fuse ] || fuse=1
   id=$(ours "$name")
+  [ -n "$id" ] || [ -z "$(docker ps -aq --filter "name=^/$name\$")" ] ||
+    die "a container $name is there that this checkout did not start; run 'make down' where it was started, or remove it"
   if [ -n "$id" ] && [ "$(docker inspect -f '{{.Config.Image}} {{.State.Running}}' "$id")" = "$image true" ]; then
     say "$name is up already on port $port"
   else

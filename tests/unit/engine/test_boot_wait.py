@@ -337,3 +337,12 @@ def test_states_are_plain(tmp_path: Path) -> None:
     state = inspect(Play([]).run, ID)
     assert isinstance(state, ContainerState)
     assert state.name == "lobes-spike-B"
+
+
+def test_an_engine_that_serves_behind_a_port_that_leads_elsewhere_is_told() -> None:
+    play = Play(printed(samples.thor()), ready_at=None)
+    document, _ = play.wait()
+    served = len(samples.thor().split("\n"))
+    assert document["failure"]["kind"] == "port"
+    assert "the log says that the engine serves" in document["failure"]["cause"]
+    assert served + 50 < play.now < served + 80
