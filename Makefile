@@ -4,7 +4,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 # What `make test` runs, one after the other.
-TESTS := check integration molecule
+TESTS := check check-312 integration molecule
 
 .PHONY: help
 help: ## this list
@@ -99,13 +99,13 @@ integration: setup-dev engine ## tests against the doubles and the container eng
 	@.venv/bin/python -m pytest -q tests/integration tests/conformance
 
 .PHONY: molecule
-molecule: setup-dev engine ## the scenarios in extensions/molecule
+molecule: setup-dev cpu-setup ## the scenarios in extensions/molecule, the spike on the real vLLM among them
 	@tests/doubles/box/box.sh images
 	@tools/molecule.sh
 
 .PHONY: real-engine
 real-engine: setup-dev cpu-setup ## the whole spike on the real vLLM, and whether the document says what the engine did
-	@.venv/bin/python -m pytest -q tests/real
+	@tools/molecule.sh real_engine
 
 .PHONY: test
 test: ## every test; under forty minutes on a fresh machine

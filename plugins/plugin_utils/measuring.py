@@ -69,15 +69,23 @@ class MeasuringAction(ActionBase):
         box = _Box(self, files, variables)
         host = str(variables.get("inventory_hostname", ""))
 
+        run = os.getppid()
+
         def tell(line: str) -> None:
             display.display(f"{host}: {line}")
 
+        def sleep(seconds: float) -> None:
+            time.sleep(seconds)
+            if os.getppid() != run:
+                # Nobody waits for this watch any more; the next run of the spike takes the measurement up.
+                raise AnsibleActionFail("The run of ansible-playbook is gone; what it measured goes on.")
+
         try:
-            seen = watch(box, timing, tell, time.monotonic, time.sleep)
+            seen = watch(box, timing, tell, time.monotonic, sleep)
             if (seen.returned or {}).get("at_work"):
                 tell("another job measures this already; it is watched instead")
                 theirs = _Box(self, files.without_job(), variables)
-                seen = watch(theirs, timing, tell, time.monotonic, time.sleep)
+                seen = watch(theirs, timing, tell, time.monotonic, sleep)
         except Lost as exc:
             raise AnsibleConnectionFailure(
                 f"the box was out of reach for {timing.reconnect_limit_s:.0f} s ({exc}); what it measures goes on. "

@@ -9,11 +9,14 @@ Everything here is pure: inventory data in, a plan out. It runs on the controlle
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from ..module_utils.results.document import COLLECTION_VERSION
 
 PHASES = ("calibrate", "probes", "decode", "needle", "sweep", "agentic")
 """The phases of an arm, in the order they run."""
@@ -120,12 +123,16 @@ def command_line(args: Mapping[str, Any]) -> list[str]:
     return argv
 
 
-def choose_id(base: str, taken: Mapping[str, bool]) -> tuple[str, bool]:
+def choose_id(base: str, taken: Mapping[str, bool], earlier: str = "") -> tuple[str, bool]:
     """Choose the spike's id for today.
 
-    ``taken`` maps ids that already have evidence to whether that spike ended. An unfinished one is gone on with; after
-    a finished one a new one starts, numbered. Returns ``(id, resumed)``.
+    ``taken`` maps ids that already have evidence to whether that spike ended. An unfinished one is gone on with, also
+    one of the night before (``earlier`` is its base); after a finished one a new one starts, numbered. Returns
+    ``(id, resumed)``.
     """
+    left = [name for name, over in taken.items() if not over and earlier and re.sub(r"\.\d+$", "", name) == earlier]
+    if left and base not in taken:
+        return max(left), True
     number = 1
     while True:
         candidate = base if number == 1 else f"{base}.{number}"
@@ -212,6 +219,16 @@ def _check_window(arm: Mapping[str, Any], where: str, problems: Problems) -> Non
             )
 
 
+def _fingerprint(asked: Mapping[str, Any], arm: Mapping[str, Any]) -> str:
+    """The sha256 of all that an arm's figures depend on and that the plan decides."""
+    whole = {
+        "collection_version": COLLECTION_VERSION,
+        **{name: asked.get(name) for name in ("endpoint", "image", "model", "model_revision")},
+        "arm": arm,
+    }
+    return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode()).hexdigest()
+
+
 def make_plan(asked: Mapping[str, Any], host: str, now: datetime.datetime, taken: Mapping[str, bool]) -> dict[str, Any]:
     """Make the plan of one spike on one box.
 
@@ -238,8 +255,12 @@ def make_plan(asked: Mapping[str, Any], host: str, now: datetime.datetime, taken
         if known_names[index] in chosen
     ]
     problems.raise_any()
+    for arm in arms:
+        arm["sha256"] = _fingerprint(asked, arm)
     base = f"{now:%Y-%m-%d}-{asked['name']}-{host}"
-    spike_id, resumed = (asked["id"], asked["id"] in taken) if asked.get("id") else choose_id(base, taken)
+    yesterday = f"{now - datetime.timedelta(days=1):%Y-%m-%d}-{asked['name']}-{host}"
+    chosen_id = choose_id(base, taken, yesterday)
+    spike_id, resumed = (asked["id"], asked["id"] in taken) if asked.get("id") else chosen_id
     return {
         "schema": "lobes.spike/spike/1",
         "spike_id": spike_id,

@@ -9,10 +9,13 @@ never looked at. Everything is kept per box, so boxes may run side by side in an
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from . import publish
 from .document import PARTIAL_NAME, REPORT_NAME, TRANSCRIPT_NAME
@@ -43,6 +46,9 @@ RESULT_MEMBERS: Final = (
 )  # fmt: skip
 """What of a result document goes into an event: its figures, not its requests."""
 
+GUARD_PATIENCE_S: Final = 12.0
+"""The workers of a run that was killed see it at their next look, and hold its record until then."""
+
 NO_EVIDENCE_MEMBERS: Final = ("dir",)
 """Where the evidence lies on this controller is nobody else's business."""
 
@@ -56,6 +62,7 @@ class Box:
     seen: set[tuple[str, ...]] = field(default_factory=set)
     final: bool = False
     summary: list[str] = field(default_factory=list)
+    guard: BinaryIO | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,8 @@ class Recorder:
             told.append(Told(f"{host}: {'transcript' if box.final else 'PARTIAL transcript'} in {place}"))
             if box.final:
                 told.append(Told(f"{host}: report in {box.directory / REPORT_NAME}"))
+            if box.guard is not None:
+                box.guard.close()
         self._boxes.clear()
         return told
 
@@ -127,10 +136,13 @@ class Recorder:
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = directory / EVENTS_NAME
+            guard = _alone(path)
             earlier = list(read_events(path).events) if path.is_file() else []
+        except BlockingIOError:
+            return [Told(f"{host}: no transcript is recorded here: another run writes {place}", True)]
         except OSError as exc:
             return [Told(f"{host}: no transcript is recorded, {place} cannot be used: {exc.strerror}", True)]
-        box = self._boxes[host] = Box(directory, earlier)
+        box = self._boxes[host] = Box(directory, earlier, guard=guard)
         told = self._add(host, box, "run.begin", "", self._run)
         kept = {name: part for name, part in spike.items() if name != "evidence_dir"}
         told += self._add(host, box, "spike", task, {"spike": kept})
@@ -167,6 +179,21 @@ class Recorder:
         except OSError as exc:
             return [Told(f"{host}: an event could not be written: {exc.strerror}", True)]
         return []
+
+
+def _alone(path: Path) -> BinaryIO:
+    """An open record that no other run writes. Raises BlockingIOError when one does, and goes on doing so."""
+    guard = open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")  # noqa: SIM115
+    until = time.monotonic() + GUARD_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return guard
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                guard.close()
+                raise
+            time.sleep(0.5)
 
 
 def _words(event: Event) -> str:

@@ -217,8 +217,8 @@ class BootWait:
             return None
         text = f"the log says that the engine serves, and its port is {health} {_UNREACHED_S:.0f} s later"
         remedy = (
-            "The published port does not lead into this container: look at docker port, and for a second interface with "
-            "the container's address (ip neigh, bridge link), as a killed container engine may leave one behind."
+            "The published port does not lead into this container: look at docker port, and for a second interface "
+            "with the container's address (ip neigh, bridge link), as a killed container engine may leave one behind."
         )
         return Cause("port", text, self._log.stage, remedy)
 

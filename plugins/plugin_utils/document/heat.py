@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ..evidence import ArmEvidence, Evidence, Result, flag, mapping, number, rows, text, texts, whole
 from .model import Document
-from .words import ABSENT, clean, clock, columns, decimal, fixed, grouped, seconds, time_of_day
+from .words import ABSENT, clean, clock, columns, decimal, fixed, grouped, seconds, time_of_day, wrapped
 
 PATH: Final = "telemetry/attribution.json"
 UNKNOWN: Final = "unknown: heat and power were not recorded"
@@ -163,19 +163,36 @@ def recorder_incidents(evidence: Evidence) -> tuple[str, ...]:
 
 
 def arm_line(document: Document, arm: ArmEvidence) -> list[str]:
-    """One line for an arm of which a transcribed record has a verdict as a whole."""
+    """What holds for an arm as a whole: a transcribed record's one verdict, or what keeps all of it unknown."""
     windows = Windows(document.evidence)
     row = windows.whole_arm(arm.name)
-    if row is None or not mapping(row, "verdict"):
-        return []
-    return [f"Heat: {windows.judged(row).words}"]
+    if row is not None and mapping(row, "verdict"):
+        return [f"Heat: {windows.judged(row).words}"]
+    reasons = _unknown_throughout(windows, arm)
+    return wrapped(f"Heat: unknown for every figure below: {'; '.join(reasons)}", 100, "", "  ") if reasons else []
 
 
-def result_note(document: Document, result: Result) -> str:
-    """What stands beside a result that has a verdict of its own; empty when its arm's verdict says it all."""
+def result_note(document: Document, arm: ArmEvidence, result: Result) -> str:
+    """What stands beside a result that has a verdict of its own; empty when its arm's line says it all."""
     windows = Windows(document.evidence)
     row = windows.own(result.path)
-    return windows.judged(row).words if row is not None else ""
+    if row is None:
+        return ""
+    told = _unknown_throughout(windows, arm)
+    return "; ".join(reason for reason in _reasons(row) if reason not in told) if told else windows.judged(row).words
+
+
+def _unknown_throughout(windows: Windows, arm: ArmEvidence) -> tuple[str, ...]:
+    """The reasons that every result of an arm shares for its heat being unknown; none when one is known."""
+    own = [row for result in arm.results if (row := windows.own(result.path)) is not None]
+    if not own or any(text(row, "verdict", "state") != "unknown" for row in own):
+        return ()
+    return tuple(reason for reason in _reasons(own[0]) if all(reason in _reasons(row) for row in own))
+
+
+def _reasons(row: Row) -> list[str]:
+    said = clean(text(row, "verdict", "text") or "", 400)
+    return [reason for part in said.removeprefix("unknown").lstrip(": ").split(";") if (reason := part.strip())]
 
 
 def section(document: Document) -> list[str]:

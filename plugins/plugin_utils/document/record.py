@@ -74,14 +74,14 @@ def _notes(notes: Iterable[str], indent: str = "") -> list[str]:
     return [line for note in notes for line in wrapped(clean(note, 1200), 100, indent, indent)]
 
 
-def _said(document: Document, result: Result, indent: str) -> list[str]:
+def _said(document: Document, arm: ArmEvidence, result: Result, indent: str) -> list[str]:
     """A result's notes; of witnesses that disagree the first few, since a slow client disagrees with every request."""
     differ = [note for note in result.notes if note.startswith("witnesses differ")]
     others = [note for note in result.notes if not note.startswith("witnesses differ")]
     kept = _notes([*others, *differ[:WITNESSES_SHOWN]], indent)
     rest = len(differ) - WITNESSES_SHOWN
     kept += [f"{indent}and {rest} more such differences, see {document.mark(result.path)}"] if rest > 0 else []
-    told = heat.result_note(document, result)
+    told = heat.result_note(document, arm, result)
     return [*kept, *(wrapped(f"heat: {told}", 100, indent, f"{indent}  ") if told else [])]
 
 
@@ -176,7 +176,7 @@ def _pool(boot: Boot) -> list[str]:
     return [f"  KV pool {grouped(tokens)} tokens{held}", f"  {' ' * 9}{CEILING}"]
 
 
-def _calibration(document: Document, _arm: ArmEvidence, results: Sequence[Result]) -> list[str]:
+def _calibration(document: Document, arm: ArmEvidence, results: Sequence[Result]) -> list[str]:
     result = results[-1]
     summary = result.summary
     lines = [f"Instrument, against a server of known schedule on this box {document.mark(result.path)}:"]
@@ -191,7 +191,7 @@ def _calibration(document: Document, _arm: ArmEvidence, results: Sequence[Result
     return [
         *lines,
         f"  highest event rate with an error under 1 ms: {reached}; client CPU {decimal(cpu)} s per 100k tokens",
-        *_said(document, result, "  "),
+        *_said(document, arm, result, "  "),
     ]
 
 
@@ -217,7 +217,7 @@ def _probes(document: Document, arm: ArmEvidence, results: Sequence[Result]) -> 
         )
         if probe.note:
             lines += wrapped(probe.note, 100, " " * 17, " " * 17)
-        lines += _said(document, result, " " * 17)
+        lines += _said(document, arm, result, " " * 17)
     return lines
 
 
@@ -249,8 +249,23 @@ def _decode(document: Document, arm: ArmEvidence, results: Sequence[Result]) -> 
             f"  {clean(name, 40):7} {tokens} tokens: {' / '.join(_rate(f) for f in rates)} tok/s{first}"
             f"{_beside(document, arm, f'decode {name}', 'decode_tok_s')}  {document.mark(result.path)}"
         )
-        lines += _said(document, result, "    ")
+        lines += _events(result)
+        lines += _said(document, arm, result, "    ")
     return lines
+
+
+def _events(result: Result) -> list[str]:
+    """Where an event carried several tokens (speculation), in how many events the tokens came; nothing elsewhere."""
+    counted = []
+    for sample in rows(result.data, "samples"):
+        carried = [n for n in numbers(mapping(sample, "events"), "tok") if n]
+        if carried and max(carried) > 1:
+            counted.append((sum(carried), len(carried)))
+    if not counted:
+        return []
+    per_event = fixed(sum(n for n, _events in counted) / sum(events for _n, events in counted), 1)
+    events = "/".join(grouped(events) for _n, events in counted)
+    return [f"    tokens by usage; they came in {events} events, {per_event} tokens an event"]
 
 
 def _rate(figure: Figure) -> str:
@@ -340,7 +355,7 @@ def _needle(document: Document, arm: ArmEvidence, result: Result) -> list[str]:
         lines += wrapped(f"{state} by {evidence}", 100, "      ", "      ")
     if result.status != "complete":
         lines.append(f"      {clean(result.status, 40)}: {clean(result.reason or 'no reason recorded')}")
-    return [*lines, *_said(document, result, "      ")]
+    return [*lines, *_said(document, arm, result, "      ")]
 
 
 def _minutes(seconds: float) -> str:
@@ -383,7 +398,7 @@ def _sweep(document: Document, arm: ArmEvidence, results: Sequence[Result]) -> l
             )
         lines += columns(head, table)
         lines += _scaling(document, arm)
-        lines += _said(document, result, "  ")
+        lines += _said(document, arm, result, "  ")
     return lines
 
 
@@ -426,7 +441,7 @@ def _agentic(document: Document, arm: ArmEvidence, results: Sequence[Result]) ->
         bad = [clean(turn.get("verdict"), 80) for session in rows(summary, "sessions_detail")
                for turn in rows(session, "turns") if turn.get("verdict") not in ("valid", None)]  # fmt: skip
         lines += [f"  turns that were not valid: {', '.join(bad[:20])}"] if bad else []
-        lines += _said(document, result, "  ")
+        lines += _said(document, arm, result, "  ")
     return lines
 
 

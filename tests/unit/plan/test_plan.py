@@ -195,3 +195,31 @@ def test_a_drafter_is_a_checkpoint_too_and_named_once():
         {"role": "model", "model": "owner/model", "revision": "bee7596271d1"},
         {"role": "drafter", "model": "o/d", "revision": None},
     ]
+
+
+def test_phases_to_measure_again_are_known_names_or_all():
+    assert make_plan(asked(remeasure="needle,probes"), "thor", NOW, {})["remeasure"] == ["probes", "needle"]
+    assert len(make_plan(asked(remeasure="all"), "thor", NOW, {})["remeasure"]) == 6
+    assert make_plan(asked(remeasure=[]), "thor", NOW, {})["remeasure"] == []
+    assert refusals(remeasure="needles") == [
+        'spike_remeasure is "needles": unknown name; known: calibrate, probes, decode, needle, sweep, agentic'
+    ]
+
+
+def test_an_arm_s_fingerprint_changes_with_all_that_its_figures_depend_on():
+    def shas(**changed):
+        return [arm["sha256"] for arm in make_plan(asked(**changed), "thor", NOW, {})["arms"]]
+
+    base = shas()
+    assert shas(evidence_dir="elsewhere", undecided=["x"]) == base
+    assert len({*base, *shas(model_revision="0" * 40)}) == 2 * len(base)
+    assert len({*base, *shas(workloads={"decode": [{"name": "x"}]})}) == 2 * len(base)
+
+
+def test_a_night_s_spike_is_gone_on_with_the_day_after():
+    yesterday = f"{NOW - datetime.timedelta(days=1):%Y-%m-%d}-lightning-thor"
+    today = f"{NOW:%Y-%m-%d}-lightning-thor"
+    assert make_plan(asked(name="lightning"), "thor", NOW, {yesterday: False})["spike_id"] == yesterday
+    assert make_plan(asked(name="lightning"), "thor", NOW, {yesterday: True})["spike_id"] == today
+    both = {yesterday: False, today: True}
+    assert make_plan(asked(name="lightning"), "thor", NOW, both)["spike_id"] == f"{today}.2"
