@@ -78,7 +78,7 @@ def test_tokens_under_speculation_are_counted_from_usage(home: Path) -> None:
 @pytest.mark.parametrize("arm", ARMS)
 def test_the_second_send_of_a_needle_is_warm_by_the_engines_own_evidence(home: Path, arm: str) -> None:
     measured = results(home, arm)
-    for depth in (800, 3000):
+    for depth in (800, 2000):
         cold, warm = (measured[f"needle-{depth}-{state}"]["summary"]["cache"] for state in ("cold", "warm"))
         assert (cold["state"], warm["state"]) == ("cold", "warm")
         assert cold["evidence"]

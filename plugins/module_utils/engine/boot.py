@@ -30,6 +30,7 @@ POLL_S = 2.0
 _DYING_S = 30.0
 # A docker that does not answer is asked again so many times before the wait gives up.
 _BLIND_POLLS = 5
+_EAGER_POLLS = 8
 # An engine whose log says that it serves answers at once; a port that is still refused then leads somewhere else.
 _UNREACHED_S = 60.0
 _RUNS = ("running", "paused")
@@ -91,7 +92,9 @@ class BootWait:
         """Wait until the engine is ready or its boot has failed, and say which."""
         while self._turn():
             spent = self._box.monotonic() - self._turn_s
-            self._box.sleep(max(0.0, POLL_S - spent))
+            # A quick start is seen quickly; an engine that answers already is asked once in POLL_S.
+            pause = POLL_S if self._polls > _EAGER_POLLS else POLL_S / 4
+            self._box.sleep(max(0.0, pause - spent))
         return self._document()
 
     @property

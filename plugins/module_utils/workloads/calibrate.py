@@ -75,7 +75,9 @@ def plan_only(plan: CalibratePlan, common: Common) -> dict[str, Any]:
 
 def run(plan: CalibratePlan, common: Common, clocks: Clocks | None = None) -> dict[str, Any]:
     """Calibrate at every level, then find the highest event rate."""
-    earlier = reused("calibrate", plan, common)
+    # A calibration is about the instrument: neither a model nor extra fields have a part in it.
+    own = replace(common, model=None, extra_body={}, stall_time_limit_s=None)
+    earlier = reused("calibrate", plan, own)
     if earlier is not None:
         return earlier
     levels: list[dict[str, Any]] = []
@@ -83,8 +85,6 @@ def run(plan: CalibratePlan, common: Common, clocks: Clocks | None = None) -> di
     with NullServer() as null:
         endpoint = Endpoint.parse(null.url)
         server = Server(endpoint, "null", None, "null", None)
-        # A calibration is about the instrument: neither a model nor extra fields have a part in it.
-        own = replace(common, model=None, extra_body={}, stall_time_limit_s=None)
         total = len(plan.concurrency) + len(plan.rates_hz)
         with Run("calibrate", RESULT_NAME, plan, own, server, total, "steps", clocks or Clocks()) as phase:
             _send(endpoint, [schedule("warmup", 0.01, 0.01, 4)])

@@ -102,7 +102,7 @@ def test_cleaning_up_ends_measurements_and_recorders_and_frees_the_lock(measurin
     assert [(one["kind"], one["spike_id"], one["pid"]) for one in running] == [
         ("measurement", "s1", process.pid), ("recorder", "s1", about["pid"]),
     ]  # fmt: skip
-    done = cleanup.clean(str(root), sleep=lambda seconds: (process.poll(), time.sleep(seconds)) and None)
+    done = cleanup.clean(str(root), sleep=lambda seconds: time.sleep(seconds if process.poll() is None else 0))
     assert [one["kind"] for one in done["ended"]] == ["measurement", "recorder"]
     assert (done["problems"], done["lock"]["owner"]) == ([], "bob")
     assert process.wait(timeout=5) == -signal.SIGTERM
