@@ -88,13 +88,14 @@ class Run:
         self._done = self._tokens = self._failed_requests = 0
         self.plan_json = plan_json(self.plan, self.common)
         self.notes += self.server.notes
+        self._sha256 = plan_sha256(self.phase, self.plan_json)
         self.stop_reason: str | None = None
         self._began = time.monotonic()
         self._handler: Any = None
         self._children: list[int] = []
         path = self.common.results_path
         if path is not None:
-            self.notes += _claim(path, stale(self.phase, self.plan_json, self.common))
+            self.notes += _claim(path, stale(self.phase, self.plan_json, self.common), self._sha256)
         self._begun_ns, self._begun_utc = self.clocks.now()
         self._windowed = False
         base = {
@@ -102,7 +103,7 @@ class Run:
             "phase": self.phase,
             "name": self.name,
             "context": self.common.context,
-            "plan_sha256": plan_sha256(self.phase, self.plan_json),
+            "plan_sha256": self._sha256,
             "started_utc": self._begun_utc,
             "total": self.total,
             "unit": self.unit,
@@ -461,15 +462,17 @@ def stale(phase: str, plan: Mapping[str, Any], common: Common) -> str | None:
     return next((why for is_so, why in reasons if is_so), None)
 
 
-def _claim(path: str, why: str | None) -> list[str]:
-    """Make room at ``path``, unless a measurement is at work there."""
+def _claim(path: str, why: str | None, sha256: str) -> list[str]:
+    """Make room at ``path``, unless a measurement is at work there; ``at_work`` tells that it is the same one."""
     seen = progress_files.inspect(path)
     if seen["state"] == "running":
         running = seen["progress"]
+        same = running.get("plan_sha256") == sha256
         raise SpikeError(
-            f"results_path: a measurement ({running.get('name')}, pid {running.get('pid')}) is at work on {path} since "
-            f"{running.get('started_utc')}. Watch it with lobes.spike.measurement_info, or end it first.",
-            {"at_work": True},
+            f"results_path: a measurement ({running.get('name')}, pid {running.get('pid')}{'' if same else ', another plan'}"
+            f") is at work on {path} since {running.get('started_utc')}. Watch it with lobes.spike.measurement_info, or "
+            "end it first (playbooks/cleanup.yml).",
+            {"at_work": True} if same else None,
         )
     return store.prepare(path, why)
 
