@@ -470,8 +470,8 @@ def _claim(path: str, why: str | None, sha256: str) -> list[str]:
         same = running.get("plan_sha256") == sha256
         other = "" if same else ", another plan"
         raise SpikeError(
-            f"results_path: a measurement ({running.get('name')}, pid {running.get('pid')}{other}) is at work on {path} "
-            f"since {running.get('started_utc')}. Watch it with lobes.spike.measurement_info, or end it first "
+            f"results_path: a measurement ({running.get('name')}, pid {running.get('pid')}{other}) is at work on "
+            f"{path} since {running.get('started_utc')}. Watch it with lobes.spike.measurement_info, or end it first "
             "(playbooks/cleanup.yml).",
             {"at_work": True} if same else None,
         )
