@@ -16,6 +16,8 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from .document.words import clean
+from .evidence import texts
 from .watching import Lost, Seen, Timing, watch
 
 INFO = "lobes.spike.measurement_info"
@@ -93,7 +95,10 @@ class MeasuringAction(ActionBase):
             ) from exc
         with contextlib.suppress(Lost):
             box.forget_job()
-        return ended(seen, path)
+        result = ended(seen, path)
+        for line in earlier(result):
+            tell(line)
+        return result
 
     def _seconds(self, name: str, default: float) -> float:
         given = self._task.args.get(name, default)
@@ -213,6 +218,16 @@ def ended(seen: Seen, path: str) -> dict[str, Any]:
         "failed": True,
         "msg": f"The measurement ended without a result ({found.get('state')}): {why}; {had}.",
     }
+
+
+def earlier(result: Mapping[str, Any]) -> list[str]:
+    """What became of a result that lay there before: kept as it is, or set aside and why."""
+    name = clean(result.get("name") or "it", 60)
+    if result.get("reused") is True:
+        return [f"{name}: measured on this boot by the same plan already, not measured again"]
+    document = result.get("result")
+    notes = texts(document, "notes") if isinstance(document, Mapping) else ()
+    return [f"{name}: {clean(note, 300)}" for note in notes if "was set aside as" in note or note.startswith("resumed")]
 
 
 def _first_line(exc: Exception) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,9 +44,6 @@ RESULT_MEMBERS: Final = (
     "status", "reason", "summary", "notes",
 )  # fmt: skip
 """What of a result document goes into an event: its figures, not its requests."""
-
-GUARD_PATIENCE_S: Final = 12.0
-"""The workers of a run that was killed see it at their next look, and hold its record until then."""
 
 NO_EVIDENCE_MEMBERS: Final = ("dir",)
 """Where the evidence lies on this controller is nobody else's business."""
@@ -122,6 +118,7 @@ class Recorder:
             if box.final:
                 told.append(Told(f"{host}: report in {box.directory / REPORT_NAME}"))
             if box.guard is not None:
+                box.directory.with_name(f".{box.directory.name}.lock").unlink(missing_ok=True)
                 box.guard.close()
         self._boxes.clear()
         return told
@@ -136,7 +133,7 @@ class Recorder:
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = directory / EVENTS_NAME
-            guard = _alone(path)
+            guard = _alone(directory)
             earlier = list(read_events(path).events) if path.is_file() else []
         except BlockingIOError:
             return [Told(f"{host}: no transcript is recorded here: another run writes {place}", True)]
@@ -181,19 +178,19 @@ class Recorder:
         return []
 
 
-def _alone(path: Path) -> BinaryIO:
-    """An open record that no other run writes. Raises BlockingIOError when one does, and goes on doing so."""
-    guard = open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")  # noqa: SIM115
-    until = time.monotonic() + GUARD_PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return guard
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                guard.close()
-                raise
-            time.sleep(0.5)
+def _alone(directory: Path) -> BinaryIO:
+    """A lock beside a box's evidence that this process alone has. Raises BlockingIOError when another run has it.
+
+    A record lock: it is not handed on to workers, which may outlive a run that was killed.
+    """
+    path = directory.with_name(f".{directory.name}.lock")
+    guard = open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+b")  # noqa: SIM115
+    try:
+        fcntl.lockf(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        guard.close()
+        raise BlockingIOError(exc.errno, exc.strerror) from exc
+    return guard
 
 
 def _words(event: Event) -> str:
