@@ -107,6 +107,14 @@ molecule: setup-dev cpu-setup ## the scenarios in extensions/molecule, the spike
 real-engine: setup-dev cpu-setup ## the whole spike on the real vLLM, and whether the document says what the engine did
 	@tools/molecule.sh real_engine
 
+.PHONY: conformance
+conformance: setup-dev ## ours, and the public tools in .cache/peers, on every odd stream of tests/conformance
+	@cd tests && ../.venv/bin/python -m conformance run --markdown ../docs/conformance.md --results ../.cache/conformance.json
+
+.PHONY: bench
+bench: setup-dev ## accuracy and cost of the client beside the public tools, into docs/benchmark.md; wants a quiet machine
+	@cd tests && ../.venv/bin/python -m bench
+
 .PHONY: test
 test: ## every test; under forty minutes on a fresh machine
 	@tools/test.sh $(TESTS)

@@ -33,12 +33,9 @@ def per_request(sample: Sample) -> list[Disagreement]:
     out = []
     first, queue = _ms(own.get("time_to_first_token_ms")), _ms(own.get("queue_time_ms"))
     if first is not None and sample.ttft_s is not None:
-        # The engine starts its clock when it schedules the request; ours starts at the first byte sent.
         engine_s = first + (queue or 0.0)
-        client_s = sample.ttft_s - (sample.upload_s or 0.0)
-        out += _time(
-            "ttft_s", sample.label, "client (after upload)", client_s, "engine (queue + first token)", engine_s
-        )
+        client_s = _within(engine_s, sample.ttft_s - (sample.upload_s or 0.0), sample.ttft_s)
+        out += _time("ttft_s", sample.label, "client", client_s, "engine (queue + first token)", engine_s)
     generation = _ms(own.get("generation_time_ms"))
     if generation is not None and sample.events and sample.completion_tokens and sample.completion_tokens > 1:
         span = (sample.events[-1][0] - sample.events[0][0]) / 1e9
@@ -72,7 +69,7 @@ def counters(samples: Sequence[Sample], deltas: Mapping[str, Any] | None, label:
         if sum(values) != moved:
             text = f"usage adds up to {sum(values)} {name.replace('_', ' ')}, the counter rose by {moved:.0f}"
             out.append(_entry(name, label, "usage", sum(values), "counters", moved, text))
-    out += _histogram("ttft_s", label, [_from_upload(sample) for sample in good], deltas)
+    out += _histogram("ttft_s", label, [sample.ttft_s for sample in good], deltas, [s.upload_s for s in good])
     spans = [(s.events[-1][0] - s.events[0][0]) / 1e9 if len(s.events) > 1 else None for s in good]
     out += _histogram("decode_s", label, spans, deltas)
     return out
@@ -96,16 +93,30 @@ def _size(entry: Disagreement) -> float:
     return abs(one - other) if one is not None and other is not None else math.inf
 
 
-def _from_upload(sample: Sample) -> float | None:
-    return None if sample.ttft_s is None else sample.ttft_s - (sample.upload_s or 0.0)
+def _within(engine_s: float, low_s: float, high_s: float) -> float:
+    """The client's time that is nearest to the engine's.
+
+    The engine's clock starts somewhere between the first and the last byte of the upload, ours at the first: the
+    client knows a range and not a point, and a difference inside it is none.
+    """
+    return min(max(engine_s, low_s), high_s)
 
 
-def _histogram(name: str, label: str, values: Sequence[float | None], deltas: Mapping[str, Any]) -> list[Disagreement]:
+def _histogram(
+    name: str,
+    label: str,
+    values: Sequence[float | None],
+    deltas: Mapping[str, Any],
+    uploads: Sequence[float | None] = (),
+) -> list[Disagreement]:
     total, count = deltas.get(f"{name}_sum"), deltas.get(f"{name}_count")
     known = [value for value in values if value is not None]
-    if total is None or count is None or count != len(values) or len(known) != len(values):
+    if not known or total is None or count is None or count != len(values) or len(known) != len(values):
         return []
-    return _time(name, label, "client (mean)", math.fsum(known) / len(known), "counters (mean)", total / count)
+    mean = math.fsum(known) / len(known)
+    upload = math.fsum(value or 0.0 for value in uploads) / len(known)
+    client = _within(total / count, mean - upload, mean)
+    return _time(name, label, "client (mean)", client, "counters (mean)", total / count)
 
 
 def _time(what: str, label: str, one: str, a: float, other: str, b: float) -> list[Disagreement]:

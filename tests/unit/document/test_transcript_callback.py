@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 from collections.abc import Callable
@@ -103,8 +104,9 @@ def test_a_whole_run_ends_with_a_checked_transcript(run_playbook: Run, stubs: St
     assert any(line.startswith("box1: the worker lane is stopped; to start it: ansible-playbook") for line in told)
     read = read_events(home / "events.jsonl")
     assert read.problems == ()
-    assert [event.kind for event in read.events] == ["run.begin", "spike", "result", "result", "evidence", "run.end"]
-    assert [event.seq for event in read.events] == [1, 2, 3, 4, 5, 6]
+    kinds = [event.kind for event in read.events]
+    assert kinds == ["run.begin", "spike", "result", "begin", "result", "evidence", "run.end"]
+    assert [event.seq for event in read.events] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_only_named_parts_are_recorded(run_playbook: Run, stubs: Stubs) -> None:
@@ -146,16 +148,26 @@ def test_a_kill_leaves_what_was_measured_readable(run_playbook: Run, stubs: Stub
     assert done.returncode == -9
     home = stubs.evidence_dir / "box1"
     partial = (home / "transcript.partial.txt").read_text(encoding="utf-8")
-    assert "last seen: task 'Decode', at " in partial
+    assert "last seen: task 'Die here', at " in partial
     assert "79.25 / 78.72 / 78.73 tok/s" in partial
     kinds = [event.kind for event in read_events(home / "events.jsonl").events]
-    assert kinds == ["run.begin", "spike", "result", "result"]
+    assert kinds == ["run.begin", "spike", "result", "begin", "result", "begin"]
 
     # The same command again goes on in the same record, and the document names the interruption.
     again = HEAD.format(strategy="linear") + opening(stubs) + collecting(stubs)
     assert run_playbook(again).returncode == 0
     assert problems(home) == ()
     assert "was interrupted; the run of" in (home / "transcript.txt").read_text(encoding="utf-8")
+
+
+def test_a_record_is_written_by_one_run_at_a_time(run_playbook: Run, stubs: Stubs) -> None:
+    home = stubs.evidence_dir / "box1"
+    home.mkdir(parents=True)
+    with open(stubs.evidence_dir / ".box1.lock", "w+b") as other:
+        fcntl.lockf(other, fcntl.LOCK_EX)
+        done = run_playbook(HEAD.format(strategy="linear") + opening(stubs))
+    assert "no transcript is recorded here: another run writes" in " ".join(done.stderr.split())
+    assert not (home / "events.jsonl").exists()
 
 
 def test_boxes_side_by_side_have_a_record_each(run_playbook: Run, stubs: Stubs) -> None:
