@@ -26,17 +26,21 @@ setup-dev: ## .venv with what the tests and checks need as well
 setup-312: ## .venv312: the tests on Python 3.12 and the newest ansible-core
 	@tools/setup.sh dev-312
 
-.PHONY: engine
-engine: ## a container engine and an image registry on this machine, started only where none answers
+.PHONY: docker
+docker: ## a container engine and an image registry on this machine, started only where none answers
 	@tools/engine.sh up
 	@tools/registry.sh up
 
 .PHONY: box
-box: setup engine ## the simulated Thor, with an engine of its own, ready for inventories/sim
+box: setup docker ## the simulated Thor, with an engine of its own, ready for inventories/sim
 	@tests/doubles/box/box.sh up spike-thor 2222
 
+.PHONY: engine
+engine: ## the simulated engine by hand, on 127.0.0.1:8000 until Ctrl-C; ARGS="--fault stall" and the like
+	@cd tests/doubles/engine && python3 -m spike_engine serve double --host 127.0.0.1 --port 8000 $(ARGS)
+
 .PHONY: cpu-setup
-cpu-setup: setup engine ## the real vLLM 0.29.0 for this machine's CPU, and a small real model
+cpu-setup: setup docker ## the real vLLM 0.29.0 for this machine's CPU, and a small real model
 	@tools/image.sh vllm-cpu
 	@tools/model.sh
 
@@ -95,7 +99,7 @@ sanity: setup-dev ## ansible-test sanity alone
 	@tools/ansible-test.sh .venv sanity --local
 
 .PHONY: integration
-integration: setup-dev engine ## tests against the doubles and the container engine, without Ansible's scenarios
+integration: setup-dev docker ## tests against the doubles and the container engine, without Ansible's scenarios
 	@.venv/bin/python -m pytest -q tests/integration tests/conformance
 
 .PHONY: molecule
@@ -106,6 +110,10 @@ molecule: setup-dev cpu-setup ## the scenarios in extensions/molecule, the spike
 .PHONY: real-engine
 real-engine: setup-dev cpu-setup ## the whole spike on the real vLLM, and whether the document says what the engine did
 	@tools/molecule.sh real_engine
+
+.PHONY: package
+package: setup-dev ## the collection's tarball in build/package, installed elsewhere and checked from there
+	@tools/package.sh
 
 .PHONY: conformance
 conformance: setup-dev ## ours, and the public tools in .cache/peers, on every odd stream of tests/conformance

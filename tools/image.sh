@@ -86,7 +86,7 @@ make_image() {
 
 image() {
   local name=$1 folder repository base inputs tag begin=$SECONDS digest
-  docker version >/dev/null 2>&1 || die "no container engine answers; make engine starts one"
+  docker version >/dev/null 2>&1 || die "no container engine answers; make docker starts one"
   describe "$name"
   [ -z "$base" ] || image "$base"
   # again: the call above has read another image.env only into variables of its own

@@ -22,7 +22,7 @@ NAME, PORT = "spike-interrupted", "2241"
 @pytest.fixture
 def box() -> Iterator[None]:
     if subprocess.run(["docker", "version"], capture_output=True).returncode:
-        pytest.skip("no container engine answers; `make engine` starts one")
+        pytest.skip("no container engine answers; `make docker` starts one")
     subprocess.run([BOX, "up", NAME, PORT], check=True)
     yield
     subprocess.run([BOX, "down", NAME], check=True)
