@@ -308,8 +308,8 @@ def numbers(source: Mapping[str, Any], *path: str) -> tuple[float | None, ...]:
     return tuple(number({"x": entry}, "x") for entry in found)
 
 
-def load(directory: Path) -> Evidence:
-    """Read the evidence directory of one spike on one box.
+def load(directory: Path, with_curve: bool = True) -> Evidence:
+    """Read the evidence directory of one spike on one box; the curve over time only where it will be drawn.
 
     Raises:
         EvidenceError: there is no such directory.
@@ -331,7 +331,7 @@ def load(directory: Path) -> Evidence:
         image=reader.document("image.json"),
         models=rows({"models": models}, "models"),
         extra=dict(reader.extra()),
-        curve=curve(directory / "telemetry"),
+        curve=curve(directory / "telemetry") if with_curve else (),
         arms=_arms(spike, documents),
         events=events,
         events_sha256=events_sha256,

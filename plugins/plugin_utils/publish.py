@@ -57,6 +57,23 @@ def write_whole(path: Path, content: str) -> None:
         raise
 
 
+def write_stale(dest: Path, forms: Mapping[str, str], dry: bool = False) -> list[str]:
+    """Write those documents that do not lie in ``dest`` as they should; ``dry`` only names them. Raises OSError."""
+    stale = [name for name, content in forms.items() if not _lies(dest / name, content)]
+    if not dry:
+        dest.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in stale:
+            write_whole(dest / name, forms[name])
+    return stale
+
+
+def _lies(path: Path, content: str) -> bool:
+    try:
+        return path.read_bytes() == content.encode("utf-8", "backslashreplace")
+    except OSError:
+        return False
+
+
 def problems(directory: Path) -> tuple[str, ...]:
     """Everything that is wrong with the document in ``directory``, one sentence each; empty when it is right.
 

@@ -88,18 +88,24 @@ def coverage_limits(evidence: Evidence, partial: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
-def not_measured(evidence: Evidence) -> tuple[str, ...]:
-    """What was planned and left no result, and figures that a reader may miss."""
+def missing(evidence: Evidence) -> tuple[str, ...]:
+    """What was planned and left no result, arm by arm."""
     found = []
     for arm in evidence.arms:
         phases = texts(arm.plan, "phases") or evidence.planned_phases
         have = {result.phase for result in arm.results}
-        missing = [phase for phase in phases if PHASE_OF_PLAN.get(phase, phase) not in have]
-        if missing:
+        absent = [phase for phase in phases if PHASE_OF_PLAN.get(phase, phase) not in have]
+        if absent:
             found.append(
-                f"{arm.name}: planned and without a result: {', '.join(clean(phase, 40) for phase in missing)}."
+                f"{arm.name}: planned and without a result: {', '.join(clean(phase, 40) for phase in absent)}."
             )
         found += _missing(arm)
+    return tuple(found)
+
+
+def not_measured(evidence: Evidence) -> tuple[str, ...]:
+    """What was planned and left no result, and figures that a reader may miss."""
+    found = list(missing(evidence))
     if text(evidence.spike, "endpoint"):
         found.append("The server was there already: its boot, its image, its arguments and its memory are not known.")
     singles = [arm.name for arm in evidence.arms if arm.of("needle") and not _repeated(arm)]

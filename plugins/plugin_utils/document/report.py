@@ -28,16 +28,17 @@ TEMPLATE = "report.html.j2"
 
 
 @cache
-def _template() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """A template of ours. They lie beside this module: an installed collection is files on a disk as well."""
     environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    # Read beside this module: an installed collection is files on a disk as well.
-    return environment.from_string(Path(__file__).with_name(TEMPLATE).read_text(encoding="utf-8"))
+    return environment.get_template(name)
 
 
 def write(document: Document) -> str:
@@ -49,7 +50,7 @@ def write(document: Document) -> str:
 
     gallery = Gallery(document, href)
     evidence = document.evidence
-    return _template().render(
+    return template(TEMPLATE).render(
         title=title(document),
         document=document,
         touched=touched(document),
@@ -60,7 +61,10 @@ def write(document: Document) -> str:
             {
                 "title": table.title,
                 "head": table.head,
-                "rows": [(row.label, [_cell(document, anchors, cell) for cell in row.cells]) for row in table.rows],
+                "rows": [
+                    ({"text": row.label, "href": ""}, [_cell(document, anchors, cell) for cell in row.cells])
+                    for row in table.rows
+                ],
                 "notes": table.notes,
             }
             for table in document.tables

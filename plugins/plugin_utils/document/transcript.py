@@ -104,10 +104,11 @@ def comparison_lines(document: Document) -> list[str]:
     """The tables in Markdown, as they stand in the transcript and in comparison.md."""
     if not document.tables:
         return ["", "Nothing was measured that could be compared."]
-    return [line for table in document.tables for line in ("", *_table(table))]
+    return [line for table in document.tables for line in ("", *table_lines(table))]
 
 
-def _table(table: Table) -> list[str]:
+def table_lines(table: Table) -> list[str]:
+    """One table in Markdown, under its title, its notes below it."""
     body = ([row.label, *(cell.text for cell in row.cells)] for row in table.rows)
     lines = [f"### {table.title}", "", *markdown_table(table.head, body)]
     return [*lines, *(["", *table.notes] if table.notes else [])]
