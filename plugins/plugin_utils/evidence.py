@@ -30,6 +30,10 @@ TRANSCRIBED_SCHEMA: Final = "lobes.spike/transcribed-result/1"
 """Figures copied from an older record: summaries in place of samples, and members may be absent."""
 MANIFEST_SCHEMA: Final = "lobes.spike/manifest/1"
 
+BASELINE_SCHEMA: Final = "lobes.spike/baseline/1"
+
+BASELINE_NAME: Final = "baseline.json"
+"""What was kept of an earlier spike that this one is laid beside."""
 MANIFEST_NAME: Final = "manifest.json"
 DOCUMENT_NAMES: Final = frozenset(
     {"transcript.txt", "transcript.partial.txt", "comparison.md", "report.html", "results.json", "results.csv"}

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from .document import PARTIAL_NAME, TRANSCRIPT_NAME, build, render, render_partial, summary
+from .document import PARTIAL_NAME, TRANSCRIPT_NAME, baseline, build, render, render_partial, summary
 from .document.transcript import END_MARK, Stopped, stop_line
 from .document.words import clean
 from .events import Event
@@ -94,6 +94,18 @@ def problems(directory: Path) -> tuple[str, ...]:
     for name, fresh in render(evidence).items():
         found += _differences(directory / name, name, fresh)
     return tuple(found)
+
+
+def regressions(directory: Path) -> dict[str, Any]:
+    """``baseline``, how the spike stands to its baseline in one sentence (None without one), and ``regressions``.
+
+    Raises EvidenceError and OSError.
+    """
+    found = build(load(directory, with_curve=False)).baseline
+    if found is None:
+        return {"baseline": None, "regressions": []}
+    told = f"against {found.spike_id} on {found.host}: {baseline.sentences(found)[0]}"
+    return {"baseline": told, "regressions": list(baseline.regressions(found))}
 
 
 def _incomplete(lying: str, evidence: Evidence) -> Iterator[str]:

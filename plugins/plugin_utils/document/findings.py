@@ -10,7 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..evidence import ArmEvidence, Evidence, Result, flag, mapping, number, rows, text, texts, whole
+from ..evidence import (
+    BASELINE_NAME,
+    BASELINE_SCHEMA,
+    ArmEvidence,
+    Evidence,
+    Result,
+    flag,
+    mapping,
+    number,
+    rows,
+    text,
+    texts,
+    whole,
+)
 from . import heat
 from .figures import needle_state, needle_target
 from .model import Figure, Probe
@@ -84,6 +97,9 @@ def coverage_limits(evidence: Evidence, partial: bool) -> tuple[str, ...]:
     ]  # fmt: skip
     if unproven:
         found.append(f"The engine gave no evidence whether these were cold or warm: {clean(', '.join(unproven), 400)}.")
+    base = evidence.extra.get(BASELINE_NAME)
+    if base is not None and text(base, "schema") != BASELINE_SCHEMA:
+        found.append(f"{BASELINE_NAME}: it is no baseline of this collection; nothing was compared with it.")
     found += [clean(line, 600) for line in texts(evidence.spike, "coverage_limits")]
     return tuple(found)
 

@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from ..evidence import mapping, number, text
+from . import baseline
 from .figures import DEFINITIONS
 from .model import Cell, Document, Figure, Ref
 from .pictures import Gallery, unit_of
@@ -114,7 +115,11 @@ def _target(document: Document, anchors: dict[str, str], ref: Ref) -> str:
 def _cell(document: Document, anchors: dict[str, str], cell: Cell) -> dict[str, Any]:
     """A cell's text and where it leads; a cell of several figures leads to the first."""
     href = _target(document, anchors, cell.refs[0]) if cell.refs else ""
-    return {"text": cell.text, "href": href, "bad": cell.text.startswith(("FAIL", "no verdict", "invalid"))}
+    return {
+        "text": cell.text,
+        "href": href,
+        "bad": cell.text.startswith(("FAIL", "no verdict", "invalid", "regression")),
+    }
 
 
 def _linked(document: Document, lines: Iterable[str]) -> Markup:
@@ -173,6 +178,11 @@ def _findings(document: Document) -> list[tuple[str, str, list[Markup], str]]:
     found: list[tuple[str, str, Sequence[str], str]] = [
         ("correctness", "Correctness", document.correctness, "Nothing was checked."),
         ("expected", "What was expected", expected, "No expectation was written down."),
+        *(
+            [("baseline", "Against the baseline", baseline.sentences(document.baseline), "")]
+            if document.baseline is not None
+            else []
+        ),
         ("corrections", "Corrections", document.corrections, "Every sample was what it was meant to be."),
         ("incidents", "Incidents", document.incidents, "None was recorded."),
         ("alarms", "False alarms, judged", document.false_alarms, "None was recorded."),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ansible_collections.lobes.spike.plugins.module_utils.engine.kernels import fp4_conclusions
 
 from ..evidence import mapping, number, rows, text, texts, value, whole
-from . import heat
+from . import baseline, heat
 from .figures import DEFINITIONS
 from .findings import MEASURE_ONLY
 from .model import Document, Expected, Ranking, Table
@@ -189,6 +189,7 @@ def _summary(document: Document) -> list[str]:
         *_hashed("Correctness", document.correctness),
         *_winners(document),
         *_arm_verdicts(document),
+        *_baseline(document),
         *_hashed("EXPECTATIONS", (_expected(one) for one in document.expected)),
         *_hashed("THERMAL FLAG", document.heat_flags),
         *_hashed("CORRECTIONS", (line for line in document.corrections if line not in document.heat_flags)),
@@ -278,6 +279,11 @@ def _winner(ranking: Ranking, width: int) -> list[str]:
         named = " ~= ".join(clean(arm, 40) for arm in ranking.earlier)
         lines.append(f"{margin}earlier transcript: {named}; {ranking.earlier_note}")
     return lines
+
+
+def _baseline(document: Document) -> list[str]:
+    found = document.baseline
+    return [] if found is None else _hashed(f"BASELINE {found.spike_id} on {found.host}", baseline.sentences(found))
 
 
 def _expected(one: Expected) -> str:
