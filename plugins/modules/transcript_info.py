@@ -47,7 +47,7 @@ baseline:
   description: How the spike stands to its baseline, in one sentence; null where none was given.
   returned: when the evidence could be read
   type: str
-  sample: "against 2026-09-13-lightning-thor on thor: 1 regressions, 0 improvements, 21 same, 0 not comparable."
+  sample: "against 2026-09-13-lightning-thor on thor: 1 regression, 0 improvements, 21 same, 0 not comparable."
 regressions:
   description: Every figure and check that is worse than in the baseline, one sentence each. They do not fail the task.
   returned: when the evidence could be read

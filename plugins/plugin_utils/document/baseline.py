@@ -30,7 +30,7 @@ RULE: Final = (
     f"{BAND:.0%}, or where the difference is below the instrument's calibrated error; else it is a regression or an "
     f"improvement, indicative where it rests on single samples. {conditions.RULE[0].upper()}{conditions.RULE[1:]}"
 )
-PLURAL: Final = {REGRESSION: "regressions", IMPROVEMENT: "improvements"}
+COUNTED: Final = (REGRESSION, IMPROVEMENT)
 REASONS_SHOWN: Final = 6
 
 
@@ -72,14 +72,18 @@ def judge(evidence: Evidence, figures: Sequence[Figure], judged: Sequence[Probe]
         return None
     error_s = max(ttft_error_s(figures), number(base, "ttft_error_s") or 0.0)
     apart = _Apart(evidence, base)
+    host = text(base, "host")
+    found = [
+        *_figures(standings(evidence, figures), base, apart, error_s),
+        *_compared_checks(evidence, judged, base, apart),
+    ]
+    order = {arm.name: n for n, arm in enumerate(evidence.arms)}
     return Comparison(
         spike_id=clean(text(base, "spike_id") or "an unnamed spike", 120),
-        host=clean(text(base, "host") or "an unnamed box", 80),
+        host=clean(host or "an unnamed box", 80),
         manifest_sha256=text(base, "manifest_sha256"),
-        rows=(
-            *_figures(standings(evidence, figures), base, apart, error_s),
-            *_compared_checks(evidence, judged, base, apart),
-        ),
+        rows=tuple(sorted(found, key=lambda row: order.get(row.arm, len(order)))),
+        other_box=host != text(evidence.spike, "host"),
     )
 
 
@@ -109,9 +113,11 @@ def regressions(found: Comparison) -> tuple[str, ...]:
 
 def sentences(found: Comparison) -> tuple[str, ...]:
     """How many figures did how, the regressions and improvements by name, and why others cannot be compared."""
-    counts = [(PLURAL.get(word, word), sum(row.word == word for row in found.rows)) for word in WORDS]
+    counts = [(word, sum(row.word == word for row in found.rows)) for word in WORDS]
     sealed = f"its manifest's sha256 {found.manifest_sha256}" if found.manifest_sha256 else "it has no manifest"
-    said = [f"{', '.join(f'{n} {word}' for word, n in counts)} ({sealed})."]
+    told = ", ".join(f"{n} {word}{'s' if n != 1 and word in COUNTED else ''}" for word, n in counts)
+    said = [f"{told} ({sealed})."]
+    said += ["The baseline is another box's: how boxes differ is in every difference."] if found.other_box else []
     said += [f"REGRESSION: {line}." for line in regressions(found)]
     said += [f"improvement: {_told(row)}." for row in found.rows if row.word == IMPROVEMENT]
     why: dict[str, list[str]] = {}

@@ -162,12 +162,13 @@ class Beside:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A spike beside an earlier one."""
+    """A spike beside an earlier one; ``other_box`` when that was measured on a box of another name."""
 
     spike_id: str
     host: str
     manifest_sha256: str | None
     rows: tuple[Beside, ...]
+    other_box: bool = False
 
 
 @dataclass(frozen=True)

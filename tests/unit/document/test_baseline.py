@@ -156,6 +156,12 @@ def test_a_lost_needle_and_a_failed_probe_are_regressions(tmp_path: Path, earlie
     )
 
 
+def test_another_box_is_told(tmp_path: Path) -> None:
+    found = lay_beside(later(tmp_path), make_box(tmp_path / "then", "thor-2", arms=("B", "C")))
+    assert words(found) == {"same"}
+    assert "another box's" in sentences(found)[1]
+
+
 def test_every_form_has_it_and_offline_it_is_the_same(tmp_path: Path, earlier: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     folder = later(tmp_path, 0.9)
