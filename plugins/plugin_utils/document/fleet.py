@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..evidence import Evidence, number, text
-from . import conditions, findings, heat
+from . import baseline, conditions, findings, heat
 from .figures import extract, probes
 from .ranking import BAND
 from .standing import Standing, standings
@@ -50,7 +50,8 @@ class Box:
     """One box of the campaign, as far as its own evidence tells.
 
     ``folder`` is where its evidence lies below the root, ``documents`` which documents lie there. ``alerts`` counts
-    those inside windows and is None where it is not known for any. Temperatures are in C, power in W.
+    those inside windows and is None where it is not known for any. ``beside`` says how the box stands to its baseline,
+    empty where it has none. Temperatures are in C, power in W.
     """
 
     host: str
@@ -69,6 +70,8 @@ class Box:
     power_max_w: float | None
     alerts: int | None
     lane: str
+    beside: str
+    regressions: tuple[str, ...]
     manifest_sha256: str | None
     simulated: bool
     transcribed: bool
@@ -134,6 +137,8 @@ class Fleet:
 def look(evidence: Evidence, host: str, folder: str, documents: Sequence[str] = ()) -> Box:
     """Judge one box by its evidence alone."""
     figures = extract(evidence)
+    judged = probes(evidence)
+    beside = baseline.judge(evidence, figures, judged)
     stood = standings(evidence, figures)
     measured = [arm for arm in evidence.arms if arm.results]
     windows = heat.Windows(evidence)
@@ -154,7 +159,7 @@ def look(evidence: Evidence, host: str, folder: str, documents: Sequence[str] = 
         state=state,
         why=why,
         verdict=findings.verdict(evidence, figures),
-        correctness=findings.correctness(evidence, probes(evidence)),
+        correctness=findings.correctness(evidence, judged),
         setting=conditions.of_box(evidence),
         arms={clean(arm.name, 40): clean(arm.title, 60) for arm in measured},
         arm_settings={clean(arm.name, 40): conditions.of_arm(arm) for arm in measured},
@@ -163,6 +168,8 @@ def look(evidence: Evidence, host: str, folder: str, documents: Sequence[str] = 
         power_max_w=max((p for p in powers if p is not None), default=None),
         alerts=sum(told) if told else None,
         lane=f"{named}{clean(text(lane, 'disposition') or 'not recorded', 40).replace('_', ' ')}" if lane else "",
+        beside="" if beside is None else f"against {beside.spike_id} on {beside.host}: {baseline.sentences(beside)[0]}",
+        regressions=() if beside is None else baseline.regressions(beside),
         manifest_sha256=evidence.manifest.sha256,
         simulated=evidence.simulated,
         transcribed=evidence.transcribed,

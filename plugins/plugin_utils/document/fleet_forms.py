@@ -254,6 +254,9 @@ def _box_lines(fleet: Fleet, box: Box) -> list[str]:
     lines.append(f"transcript {transcript_of(box) or 'none was written'}")
     lines.append(f"manifest   {box.manifest_sha256 or 'absent'}")
     lines += [f"lane       {box.lane}"] if box.lane else []
+    lines += wrapped(f"baseline   {box.beside}", 100, "", " " * 11) if box.beside else []
+    for said in box.regressions:
+        lines += wrapped(f"REGRESSION: {said}", 100, "  ! ", "    ")
     for said in box.correctness:
         lines += wrapped(said, 100, "  - ", "    ")
     for said in box.why:
@@ -367,6 +370,8 @@ def _box_json(fleet: Fleet, box: Box) -> Mapping[str, Any]:
         "power_max_w": box.power_max_w,
         "alerts": box.alerts,
         "lane": box.lane or None,
+        "baseline": box.beside or None,
+        "regressions": list(box.regressions),
         "simulated": box.simulated,
         "transcribed": box.transcribed,
         "manifest_sha256": box.manifest_sha256,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.lobes.spike.plugins.plugin_utils import fleet
+from ansible_collections.lobes.spike.plugins.plugin_utils import baseline, fleet
 from ansible_collections.lobes.spike.plugins.plugin_utils.events import Event, append_event
 from fleet_evidence import CAMPAIGN, DATE, SOURCE, edit, make_box, seal
 from test_report import Page
@@ -216,6 +216,19 @@ def test_hostile_words_stay_words(three: Path) -> None:
     assert "script" not in found.tags
     assert "alert(1)" in found.words
     assert not [form for form in forms.values() if re.search("[\x1b\u202e]", form)]
+
+
+def test_how_a_box_stands_to_its_baseline_is_beside_it(three: Path) -> None:
+    slow = three / f"{CAMPAIGN}-thor-10" / "thor-10"
+    (slow / "baseline.json").write_text(
+        json.dumps(baseline.read(three / f"{CAMPAIGN}-thor-1", "thor-1")), encoding="utf-8"
+    )
+    seal(slow)
+    found = {box["host"]: box for box in page(three)["boxes"]}
+    assert found["thor-10"]["baseline"].startswith(f"against {CAMPAIGN}-thor-1 on thor-1: 11 regressions, 0 improve")
+    assert len(found["thor-10"]["regressions"]) == 11
+    assert found["thor-1"]["baseline"] is None
+    assert "regression: B, single-stream prose: -30.0%" in render(three)["fleet.html"]
 
 
 def test_a_damaged_box_does_not_spoil_the_page(three: Path) -> None:
