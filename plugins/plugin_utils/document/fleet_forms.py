@@ -1,7 +1,10 @@
 # Copyright (c) 2026 lobes.spike contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet page as text, Markdown, HTML and JSON; all of them are written from the same tables."""
+"""The fleet page as text, Markdown, HTML and JSON, the first three from the same tables.
+
+The JSON follows ``docs/schema/fleet.schema.json``.
+"""
 
 from __future__ import annotations
 

@@ -183,6 +183,16 @@ def test_no_campaign_by_that_name(tmp_path: Path, campaign: str) -> None:
         fleet.find(tmp_path, campaign)
 
 
+def test_fleet_json_follows_its_schema(three: Path, tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "docs" / "schema" / "fleet.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    died(three, "thor-3", "failed", "thor-3 is not ready, and nothing was touched.")
+    jsonschema.validate(page(three), schema)
+    (tmp_path / "empty").mkdir()
+    jsonschema.validate(page(tmp_path / "empty"), schema)
+
+
 def test_nothing_at_all_is_no_error(tmp_path: Path) -> None:
     assert fleet.find(tmp_path) == fleet.Campaign("", (), ())
     assert "0 boxes: none" in render(tmp_path)["fleet.txt"]
