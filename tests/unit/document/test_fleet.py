@@ -16,6 +16,8 @@ import pytest
 import yaml
 from ansible_collections.lobes.spike.plugins.plugin_utils import baseline, fleet
 from ansible_collections.lobes.spike.plugins.plugin_utils.events import Event, append_event
+from ansible_collections.lobes.spike.plugins.plugin_utils.evidence import load
+from ansible_collections.lobes.spike.plugins.plugin_utils.recorder import RESULT_MEMBERS
 from fleet_evidence import CAMPAIGN, DATE, SOURCE, edit, make_box, seal
 from test_report import Page
 
@@ -141,6 +143,30 @@ def test_who_is_missing_and_why(three: Path) -> None:
     assert text.startswith(
         "# fleet — 2026-11-30-lightning, 8 boxes: 3 complete, 1 partial, 2 refused, 1 failed, 1 skip"
     )
+
+
+def test_a_box_that_died_while_it_was_measured_keeps_its_figures(three: Path) -> None:
+    """Nothing of it came home; what the run told until then is in the record, and stands with the others."""
+    whole = make_box(three / "away", "thor-3")
+    folder = three / f"{CAMPAIGN}-thor-3" / "thor-3"
+    folder.mkdir(parents=True)
+    stored = load(whole)
+    arm = stored.arms[0]
+    assert arm.boot is not None
+    parts: list[dict[str, Any]] = [{"spike": stored.spike}, {"box": stored.box}, {"models": list(stored.models)}]
+    parts += [{"boot": arm.boot.data}]
+    parts += [{"result": {k: r.data[k] for k in RESULT_MEMBERS if k in r.data}} for r in arm.results]
+    for n, part in enumerate(parts, 1):
+        append_event(folder / "events.jsonl", Event(n, "result", "2026-11-30T08:00:00Z", "t", part))
+    lost = {"outcome": "unreachable", "message": "Connection timed out"}
+    append_event(folder / "events.jsonl", Event(len(parts) + 1, "incident", "2026-11-30T08:00:01Z", "t", lost))
+    found = page(three)
+    box = next(box for box in found["boxes"] if box["host"] == "thor-3")
+    assert (box["state"], box["group"], len(box["figures"])) == ("partial", 1, 11)
+    assert box["why"][0].startswith("Its evidence was not brought home whole")
+    assert any("Connection timed out" in line for line in box["why"])
+    assert spread(found, "single-stream code")["n"] == 4
+    assert "(heat?)" in render(three)["fleet.txt"]
 
 
 def test_the_end_of_a_run_changes_nothing(three: Path) -> None:
