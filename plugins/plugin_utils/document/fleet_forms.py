@@ -9,13 +9,14 @@ The JSON follows ``docs/schema/fleet.schema.json``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from markupsafe import Markup
 
 from . import conditions
-from .fleet import RULE, STATE_WORDS, Box, Fleet, Group, Spread, title
+from .fleet import LEAST, RULE, STATE_WORDS, Box, Fleet, Group, Spread, title
 from .model import Cell, Row, Table
 from .pictures import unit_of
 from .report import template
@@ -82,20 +83,29 @@ def groups_table(fleet: Fleet) -> tuple[Table, ...]:
     head = ("condition", *(f"group {group.number}" for group in fleet.groups))
     names = list(fleet.groups[0].setting)
     rows = [Row("boxes", tuple(Cell(f"{len(g.hosts)}: {_listed(g.hosts)}") for g in fleet.groups))]
-    rows += [Row(name, tuple(Cell(g.setting.get(name, ABSENT)) for g in fleet.groups)) for name in names]
+    rows += [Row(name, tuple(Cell(_short(g.setting.get(name, ABSENT))) for g in fleet.groups)) for name in names]
     for arm in fleet.arms:
         windows = [g.arm_settings.get(arm, {}).get("max_model_len", ABSENT) for g in fleet.groups]
         rows.append(Row(f"arm {arm}: max_model_len", tuple(map(Cell, windows))))
-    notes = tuple(f"Group {g.number} is apart from group 1: {_joined(g.differs)}." for g in fleet.groups[1:])
+    notes = [f"Group {g.number} is apart from group 1: {_joined(g.differs)}." for g in fleet.groups[1:]]
+    few = [f"group {g.number}" for g in fleet.groups if len(g.hosts) < LEAST]
+    notes += [f"No spread is claimed of {_listed(few)}: fewer than {LEAST} boxes."] if few else []
     return (Table("Groups", head, tuple(rows), (*notes, f"Rule: {conditions.RULE}.")),)
 
 
+def _short(said: str) -> str:
+    """A digest as short as a table bears it; the JSON has it whole."""
+    return said[:19] if re.fullmatch(r"sha256:[0-9a-f]{64}", said) else said
+
+
 def spread_tables(fleet: Fleet) -> tuple[Table, ...]:
-    """One table for each group: how far apart its boxes are in every workload."""
+    """One table for each group of which a spread may be claimed: how far apart its boxes are in every workload."""
     head = ("arm, workload", "unit", "n", "median", "MAD", "MAD %", "lowest", "highest", "outliers")
     made = []
     for group in fleet.groups:
         spreads = [spread for spread in fleet.spreads if spread.group == group.number]
+        if len(group.hosts) < LEAST:
+            continue
         rows = tuple(Row(f"{s.arm}, {s.workload}", tuple(map(Cell, _spread_cells(s)))) for s in spreads)
         left = [f"{s.arm}, {s.workload}: left out {_listed(s.left_out)}." for s in spreads if s.left_out]
         if rows:

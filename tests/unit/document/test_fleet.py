@@ -76,7 +76,9 @@ def test_no_spread_is_claimed_from_two_boxes(three: Path) -> None:
     code = spread(page(three), "single-stream code")
     assert (code["n"], code["median"], code["mad"], code["outliers"]) == (2, None, None, [])
     text = render(three)["fleet.txt"]
-    assert "| B, single-stream code | tok/s | 2 | no spread |" in text
+    assert "No spread is claimed of group 1: fewer than 3 boxes." in text
+    assert "### Spread between boxes" not in text
+    assert "| median | — | — |" in text
 
 
 def digest(spike: dict[str, Any]) -> None:
