@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.lobes.spike.plugins.module_utils.errors import SpikeError
 from ansible_collections.lobes.spike.plugins.plugin_utils.document import render
 from ansible_collections.lobes.spike.plugins.plugin_utils.evidence import load
-from ansible_collections.lobes.spike.plugins.plugin_utils.publish import write_whole
+from ansible_collections.lobes.spike.plugins.plugin_utils.publish import write_stale
 
 
 class ActionModule(ActionBase):
@@ -35,18 +35,7 @@ class ActionModule(ActionBase):
         dest = Path(options["dest"]).absolute() if options["dest"] else evidence
         try:
             forms = render(load(evidence))
-            stale = [name for name, content in forms.items() if not _is(dest / name, content)]
-            if not self._task.check_mode:
-                dest.mkdir(parents=True, exist_ok=True, mode=0o700)
-                for name in stale:
-                    write_whole(dest / name, forms[name])
+            stale = write_stale(dest, forms, dry=self._task.check_mode)
         except (SpikeError, OSError) as exc:
             return {**result, "failed": True, "msg": str(exc)}
         return {**result, "changed": bool(stale), "files": [str(dest / name) for name in forms]}
-
-
-def _is(path: Path, content: str) -> bool:
-    try:
-        return path.read_bytes() == content.encode("utf-8", "backslashreplace")
-    except OSError:
-        return False

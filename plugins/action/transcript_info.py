@@ -11,7 +11,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.lobes.spike.plugins.module_utils.errors import SpikeError
 from ansible_collections.lobes.spike.plugins.plugin_utils.document import TRANSCRIPT_NAME
-from ansible_collections.lobes.spike.plugins.plugin_utils.publish import problems
+from ansible_collections.lobes.spike.plugins.plugin_utils.publish import problems, regressions
 
 
 class ActionModule(ActionBase):
@@ -22,7 +22,7 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return ``transcript`` (its path) and ``problems``; fail when there is one."""
+        """Return ``transcript`` (its path), ``regressions`` and ``problems``; fail when there is a problem."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={"evidence_dir": {"type": "path", "required": True}}
@@ -30,9 +30,10 @@ class ActionModule(ActionBase):
         directory = Path(options["evidence_dir"]).absolute()
         try:
             found = problems(directory)
+            worse = regressions(directory)
         except (SpikeError, OSError) as exc:
             return {**result, "failed": True, "msg": str(exc)}
-        result.update(changed=False, transcript=str(directory / TRANSCRIPT_NAME), problems=list(found))
+        result.update(changed=False, transcript=str(directory / TRANSCRIPT_NAME), problems=list(found), **worse)
         if found:
             more = f" (and {len(found) - 1} more, see problems)" if len(found) > 1 else ""
             result.update(failed=True, msg=f"The transcript in {directory} is not right: {found[0]}{more}")

@@ -14,10 +14,10 @@ description:
     removed.
   - Gate and stop are one task, so that no tag, start-at-task, registered variable or skipped task comes between them.
   - The approval is looked for in this order. First the extra variable C(worker_lane_approval), which must hold the
-    box's inventory name - a string, a comma list or a list of strings; a boolean never approves, and variables from
-    anywhere else than the command line do not count. Then an interactive prompt that wants the name typed. Else nothing
-    is touched and the message holds the command that would approve. In a play over several boxes each must find its own
-    name.
+    box's inventory name - a string, a comma list or a list of strings; a boolean, C(all) or a pattern never approves,
+    nor does a list that holds one, and variables from anywhere else than the command line do not count. Then an
+    interactive prompt that wants the name typed. Else nothing is touched and the message holds the command that would
+    approve. In a play over several boxes each must find its own name.
   - C(worker_lane_approved_by), also an extra variable, says who approved; by default the controller's login name.
   - Records who, how and when, and what ran; proves that the lane stopped and that every other container that ran before
     still runs, the same and since the same moment.

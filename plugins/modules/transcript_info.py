@@ -43,6 +43,17 @@ transcript:
   returned: when the evidence could be read
   type: str
   sample: /home/op/evidence/2026-09-13-lightning-thor/thor/transcript.txt
+baseline:
+  description: How the spike stands to its baseline, in one sentence; null where none was given.
+  returned: when the evidence could be read
+  type: str
+  sample: "against 2026-09-13-lightning-thor on thor: 1 regression, 0 improvements, 21 same, 0 not comparable."
+regressions:
+  description: Every figure and check that is worse than in the baseline, one sentence each. They do not fail the task.
+  returned: when the evidence could be read
+  type: list
+  elements: str
+  sample: ["B, single-stream prose: -10.1% (78.73 [78.72-79.25] tok/s -> 70.8 [70.7-70.9] tok/s)"]
 problems:
   description: What is wrong, one sentence each; empty when all is right.
   returned: when the evidence could be read

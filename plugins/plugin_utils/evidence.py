@@ -30,6 +30,10 @@ TRANSCRIBED_SCHEMA: Final = "lobes.spike/transcribed-result/1"
 """Figures copied from an older record: summaries in place of samples, and members may be absent."""
 MANIFEST_SCHEMA: Final = "lobes.spike/manifest/1"
 
+BASELINE_SCHEMA: Final = "lobes.spike/baseline/1"
+
+BASELINE_NAME: Final = "baseline.json"
+"""What was kept of an earlier spike that this one is laid beside."""
 MANIFEST_NAME: Final = "manifest.json"
 DOCUMENT_NAMES: Final = frozenset(
     {"transcript.txt", "transcript.partial.txt", "comparison.md", "report.html", "results.json", "results.csv"}
@@ -308,8 +312,8 @@ def numbers(source: Mapping[str, Any], *path: str) -> tuple[float | None, ...]:
     return tuple(number({"x": entry}, "x") for entry in found)
 
 
-def load(directory: Path) -> Evidence:
-    """Read the evidence directory of one spike on one box.
+def load(directory: Path, with_curve: bool = True) -> Evidence:
+    """Read the evidence directory of one spike on one box; the curve over time only where it will be drawn.
 
     Raises:
         EvidenceError: there is no such directory.
@@ -331,7 +335,7 @@ def load(directory: Path) -> Evidence:
         image=reader.document("image.json"),
         models=rows({"models": models}, "models"),
         extra=dict(reader.extra()),
-        curve=curve(directory / "telemetry"),
+        curve=curve(directory / "telemetry") if with_curve else (),
         arms=_arms(spike, documents),
         events=events,
         events_sha256=events_sha256,

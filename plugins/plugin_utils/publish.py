@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from .document import PARTIAL_NAME, TRANSCRIPT_NAME, build, render, render_partial, summary
+from .document import PARTIAL_NAME, TRANSCRIPT_NAME, baseline, build, render, render_partial, summary
 from .document.transcript import END_MARK, Stopped, stop_line
 from .document.words import clean
 from .events import Event
@@ -57,6 +57,23 @@ def write_whole(path: Path, content: str) -> None:
         raise
 
 
+def write_stale(dest: Path, forms: Mapping[str, str], dry: bool = False) -> list[str]:
+    """Write those documents that do not lie in ``dest`` as they should; ``dry`` only names them. Raises OSError."""
+    stale = [name for name, content in forms.items() if not _lies(dest / name, content)]
+    if not dry:
+        dest.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in stale:
+            write_whole(dest / name, forms[name])
+    return stale
+
+
+def _lies(path: Path, content: str) -> bool:
+    try:
+        return path.read_bytes() == content.encode("utf-8", "backslashreplace")
+    except OSError:
+        return False
+
+
 def problems(directory: Path) -> tuple[str, ...]:
     """Everything that is wrong with the document in ``directory``, one sentence each; empty when it is right.
 
@@ -77,6 +94,18 @@ def problems(directory: Path) -> tuple[str, ...]:
     for name, fresh in render(evidence).items():
         found += _differences(directory / name, name, fresh)
     return tuple(found)
+
+
+def regressions(directory: Path) -> dict[str, Any]:
+    """``baseline``, how the spike stands to its baseline in one sentence (None without one), and ``regressions``.
+
+    Raises EvidenceError and OSError.
+    """
+    found = build(load(directory, with_curve=False)).baseline
+    if found is None:
+        return {"baseline": None, "regressions": []}
+    told = f"against {found.spike_id} on {found.host}: {baseline.sentences(found)[0]}"
+    return {"baseline": told, "regressions": list(baseline.regressions(found))}
 
 
 def _incomplete(lying: str, evidence: Evidence) -> Iterator[str]:

@@ -11,7 +11,9 @@ from typing import Any
 
 VARIABLE = "worker_lane_approval"
 BY_VARIABLE = "worker_lane_approved_by"
-_YES = {"true", "false", "yes", "no", "y", "n", "on", "off", "1", "0", "all", "*"}
+# What says "whatever box it is" instead of naming one; also what Ansible's patterns are made of.
+_YES = {"true", "false", "yes", "no", "y", "n", "on", "off", "1", "0", "all", "any", "*"}
+_PATTERN = re.compile(r"[*?!&~\[\]{}]")
 
 
 @dataclass(frozen=True)
@@ -23,25 +25,32 @@ class Verdict:
 
 
 def judge_value(value: Any, host: str) -> Verdict:
-    """Judge the value of the extra variable: the box's name, or a list (or comma list) that holds it.
+    """Judge the value of the extra variable: names of boxes, as a list or separated by commas, with this box's in it.
 
-    A boolean and its look-alikes never approve: they say "yes" to whatever box the play happens to reach.
+    A boolean and its look-alikes never approve: they say "yes" to whatever box the play happens to reach. Nor does a
+    list that holds one, or a pattern: who wrote it did not name each box. ``--limit`` chooses boxes and approves none.
     """
     if isinstance(value, (list, tuple)):
         if not all(isinstance(entry, str) for entry in value):
-            return Verdict(False, f"{VARIABLE} must hold names of boxes only, got {value!r}.")
+            return Verdict(False, f"{VARIABLE} must hold names of boxes only, got {printable(repr(value))[:200]}.")
         names = [entry.strip() for entry in value]
     elif isinstance(value, str):
         names = [entry.strip() for entry in value.split(",") if entry.strip()]
     else:
         return Verdict(False, f"{VARIABLE} must be the name of the box, not {_kind(value)}: a bare yes names no box.")
-    if host in names:
-        return Verdict(True)
     if not names:
         return Verdict(False, f"{VARIABLE} is empty; it must be the name of the box.")
-    if len(names) == 1 and names[0].lower() in _YES:
-        return Verdict(False, f"{VARIABLE} must be the name of the box, not {names[0]!r}: a bare yes names no box.")
-    return Verdict(False, f"{VARIABLE} names {', '.join(names)[:200]}, not {host}.")
+    for entry in names:
+        if entry.lower() in _YES:
+            why = "a bare yes names no box"
+        elif entry != host and _PATTERN.search(entry):
+            why = "a pattern names no box; name each one, as thor-1,thor-2"
+        else:
+            continue
+        return Verdict(False, f"{VARIABLE} must be the name of the box, not {printable(entry)[:60]!r}: {why}.")
+    if host in names:
+        return Verdict(True)
+    return Verdict(False, f"{VARIABLE} names {printable(', '.join(names))[:200]}, not {host}.")
 
 
 def judge_answer(answer: str, host: str) -> Verdict:

@@ -10,7 +10,7 @@ a template or for markup.
 from __future__ import annotations
 
 from ..evidence import Evidence, text
-from . import data, expected, findings, heat, ranking, report, tables, transcript
+from . import baseline, data, expected, findings, heat, ranking, report, tables, transcript
 from .figures import extract, probes
 from .model import Document
 from .transcript import Stopped
@@ -31,13 +31,17 @@ def build(evidence: Evidence, partial: bool = False) -> Document:
     columns = tables.columns_of(evidence)
     ranked = ranking.rankings(evidence, columns, figures)
     references = _references(evidence)
+    beside = baseline.judge(evidence, figures, judged)
     marks = {path: f"[{number}]" for path, number in references.items()}
     return Document(
         evidence=evidence,
         figures=figures,
         probes=judged,
         columns=columns,
-        tables=tables.comparison(evidence, columns, figures, judged),
+        tables=(
+            *tables.comparison(evidence, columns, figures, judged),
+            *([baseline.table(beside)] if beside is not None else []),
+        ),
         rankings=ranked,
         arm_verdicts=ranking.verdicts(columns, ranked),
         expected=expected.judge(evidence, ranked, ranking.BAND),
@@ -51,6 +55,7 @@ def build(evidence: Evidence, partial: bool = False) -> Document:
         not_measured=findings.not_measured(evidence),
         undecided=findings.undecided(evidence),
         references=references,
+        baseline=beside,
     )
 
 
@@ -85,6 +90,8 @@ def summary(evidence: Evidence) -> list[str]:
         lines.append(f"arm {verdict.arm}: {', '.join(counts)}")
     if document.correctness:
         lines.append("; ".join(document.correctness[:2]))
+    if document.baseline is not None:
+        lines.append(f"against {document.baseline.spike_id}: {baseline.sentences(document.baseline)[0]}")
     lines.append(
         f"{len(document.corrections)} corrections, {len(document.incidents)} incidents, "
         f"{len(document.coverage_limits)} coverage limits"

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ..evidence import text
-from . import heat
+from . import baseline, heat
 from .figures import DEFINITIONS
-from .model import Document, Figure, Ranking, Ref, Table
+from .model import Comparison, Document, Figure, Ranking, Ref, Table
 from .ranking import RULE
 from .words import clean
 
@@ -75,6 +75,8 @@ def results_json(document: Document) -> str:
         },
         "definitions": dict(DEFINITIONS),
     }
+    if document.baseline is not None:
+        whole["baseline"] = _baseline(document.baseline)
     return json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
@@ -138,6 +140,28 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
         ],
         "earlier": list(ranking.earlier),
         "earlier_note": ranking.earlier_note or None,
+    }
+
+
+def _baseline(found: Comparison) -> dict[str, Any]:
+    return {
+        "spike_id": found.spike_id,
+        "host": found.host,
+        "manifest_sha256": found.manifest_sha256,
+        "rule": baseline.RULE,
+        "rows": [
+            {
+                "arm": row.arm,
+                "workload": row.workload,
+                "then": row.then or None,
+                "now": row.now or None,
+                "difference": row.difference or None,
+                "verdict": row.word,
+                "indicative": row.indicative,
+                "because": list(row.because),
+            }
+            for row in found.rows
+        ],
     }
 
 

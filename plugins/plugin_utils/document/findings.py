@@ -10,7 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..evidence import ArmEvidence, Evidence, Result, flag, mapping, number, rows, text, texts, whole
+from ..evidence import (
+    BASELINE_NAME,
+    BASELINE_SCHEMA,
+    ArmEvidence,
+    Evidence,
+    Result,
+    flag,
+    mapping,
+    number,
+    rows,
+    text,
+    texts,
+    whole,
+)
 from . import heat
 from .figures import needle_state, needle_target
 from .model import Figure, Probe
@@ -84,22 +97,31 @@ def coverage_limits(evidence: Evidence, partial: bool) -> tuple[str, ...]:
     ]  # fmt: skip
     if unproven:
         found.append(f"The engine gave no evidence whether these were cold or warm: {clean(', '.join(unproven), 400)}.")
+    base = evidence.extra.get(BASELINE_NAME)
+    if base is not None and text(base, "schema") != BASELINE_SCHEMA:
+        found.append(f"{BASELINE_NAME}: it is no baseline of this collection; nothing was compared with it.")
     found += [clean(line, 600) for line in texts(evidence.spike, "coverage_limits")]
+    return tuple(found)
+
+
+def missing(evidence: Evidence) -> tuple[str, ...]:
+    """What was planned and left no result, arm by arm."""
+    found = []
+    for arm in evidence.arms:
+        phases = texts(arm.plan, "phases") or evidence.planned_phases
+        have = {result.phase for result in arm.results}
+        absent = [phase for phase in phases if PHASE_OF_PLAN.get(phase, phase) not in have]
+        if absent:
+            found.append(
+                f"{arm.name}: planned and without a result: {', '.join(clean(phase, 40) for phase in absent)}."
+            )
+        found += _missing(arm)
     return tuple(found)
 
 
 def not_measured(evidence: Evidence) -> tuple[str, ...]:
     """What was planned and left no result, and figures that a reader may miss."""
-    found = []
-    for arm in evidence.arms:
-        phases = texts(arm.plan, "phases") or evidence.planned_phases
-        have = {result.phase for result in arm.results}
-        missing = [phase for phase in phases if PHASE_OF_PLAN.get(phase, phase) not in have]
-        if missing:
-            found.append(
-                f"{arm.name}: planned and without a result: {', '.join(clean(phase, 40) for phase in missing)}."
-            )
-        found += _missing(arm)
+    found = list(missing(evidence))
     if text(evidence.spike, "endpoint"):
         found.append("The server was there already: its boot, its image, its arguments and its memory are not known.")
     singles = [arm.name for arm in evidence.arms if arm.of("needle") and not _repeated(arm)]

@@ -144,6 +144,34 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """One figure or check beside the baseline's: both as they are shown, and regression, improvement, same or not
+    comparable. ``because`` says what made them the same, or what keeps them from being compared.
+    """
+
+    arm: str
+    workload: str
+    then: str
+    now: str
+    difference: str
+    word: str
+    because: tuple[str, ...] = ()
+    indicative: bool = False
+    refs: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A spike beside an earlier one; ``other_box`` when that was measured on a box of another name."""
+
+    spike_id: str
+    host: str
+    manifest_sha256: str | None
+    rows: tuple[Beside, ...]
+    other_box: bool = False
+
+
+@dataclass(frozen=True)
 class Document:
     """The whole document, ready to be written in any form."""
 
@@ -165,6 +193,7 @@ class Document:
     not_measured: tuple[str, ...]
     undecided: tuple[str, ...]
     references: Mapping[str, int] = field(default_factory=dict)
+    baseline: Comparison | None = None
 
     def mark(self, path: str) -> str:
         """The reference mark of an evidence file, such as ``[7]``; empty for a file that is not in the list."""

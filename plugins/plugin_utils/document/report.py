@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from ..evidence import mapping, number, text
+from . import baseline
 from .figures import DEFINITIONS
 from .model import Cell, Document, Figure, Ref
 from .pictures import Gallery, unit_of
@@ -28,16 +29,17 @@ TEMPLATE = "report.html.j2"
 
 
 @cache
-def _template() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """A template of ours. They lie beside this module: an installed collection is files on a disk as well."""
     environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    # Read beside this module: an installed collection is files on a disk as well.
-    return environment.from_string(Path(__file__).with_name(TEMPLATE).read_text(encoding="utf-8"))
+    return environment.get_template(name)
 
 
 def write(document: Document) -> str:
@@ -49,7 +51,7 @@ def write(document: Document) -> str:
 
     gallery = Gallery(document, href)
     evidence = document.evidence
-    return _template().render(
+    return template(TEMPLATE).render(
         title=title(document),
         document=document,
         touched=touched(document),
@@ -60,7 +62,10 @@ def write(document: Document) -> str:
             {
                 "title": table.title,
                 "head": table.head,
-                "rows": [(row.label, [_cell(document, anchors, cell) for cell in row.cells]) for row in table.rows],
+                "rows": [
+                    ({"text": row.label, "href": ""}, [_cell(document, anchors, cell) for cell in row.cells])
+                    for row in table.rows
+                ],
                 "notes": table.notes,
             }
             for table in document.tables
@@ -110,7 +115,11 @@ def _target(document: Document, anchors: dict[str, str], ref: Ref) -> str:
 def _cell(document: Document, anchors: dict[str, str], cell: Cell) -> dict[str, Any]:
     """A cell's text and where it leads; a cell of several figures leads to the first."""
     href = _target(document, anchors, cell.refs[0]) if cell.refs else ""
-    return {"text": cell.text, "href": href, "bad": cell.text.startswith(("FAIL", "no verdict", "invalid"))}
+    return {
+        "text": cell.text,
+        "href": href,
+        "bad": cell.text.startswith(("FAIL", "no verdict", "invalid", "regression")),
+    }
 
 
 def _linked(document: Document, lines: Iterable[str]) -> Markup:
@@ -169,6 +178,11 @@ def _findings(document: Document) -> list[tuple[str, str, list[Markup], str]]:
     found: list[tuple[str, str, Sequence[str], str]] = [
         ("correctness", "Correctness", document.correctness, "Nothing was checked."),
         ("expected", "What was expected", expected, "No expectation was written down."),
+        *(
+            [("baseline", "Against the baseline", baseline.sentences(document.baseline), "")]
+            if document.baseline is not None
+            else []
+        ),
         ("corrections", "Corrections", document.corrections, "Every sample was what it was meant to be."),
         ("incidents", "Incidents", document.incidents, "None was recorded."),
         ("alarms", "False alarms, judged", document.false_alarms, "None was recorded."),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ansible_collections.lobes.spike.plugins.module_utils.engine.kernels import fp4_conclusions
 
 from ..evidence import mapping, number, rows, text, texts, value, whole
-from . import heat
+from . import baseline, heat
 from .figures import DEFINITIONS
 from .findings import MEASURE_ONLY
 from .model import Document, Expected, Ranking, Table
@@ -104,10 +104,11 @@ def comparison_lines(document: Document) -> list[str]:
     """The tables in Markdown, as they stand in the transcript and in comparison.md."""
     if not document.tables:
         return ["", "Nothing was measured that could be compared."]
-    return [line for table in document.tables for line in ("", *_table(table))]
+    return [line for table in document.tables for line in ("", *table_lines(table))]
 
 
-def _table(table: Table) -> list[str]:
+def table_lines(table: Table) -> list[str]:
+    """One table in Markdown, under its title, its notes below it."""
     body = ([row.label, *(cell.text for cell in row.cells)] for row in table.rows)
     lines = [f"### {table.title}", "", *markdown_table(table.head, body)]
     return [*lines, *(["", *table.notes] if table.notes else [])]
@@ -188,6 +189,7 @@ def _summary(document: Document) -> list[str]:
         *_hashed("Correctness", document.correctness),
         *_winners(document),
         *_arm_verdicts(document),
+        *_baseline(document),
         *_hashed("EXPECTATIONS", (_expected(one) for one in document.expected)),
         *_hashed("THERMAL FLAG", document.heat_flags),
         *_hashed("CORRECTIONS", (line for line in document.corrections if line not in document.heat_flags)),
@@ -277,6 +279,11 @@ def _winner(ranking: Ranking, width: int) -> list[str]:
         named = " ~= ".join(clean(arm, 40) for arm in ranking.earlier)
         lines.append(f"{margin}earlier transcript: {named}; {ranking.earlier_note}")
     return lines
+
+
+def _baseline(document: Document) -> list[str]:
+    found = document.baseline
+    return [] if found is None else _hashed(f"BASELINE {found.spike_id} on {found.host}", baseline.sentences(found))
 
 
 def _expected(one: Expected) -> str:

@@ -105,6 +105,38 @@ def test_what_does_not(value: object) -> None:
     assert "worker_lane_approval" in verdict.reason
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "thor,all", "thor,*", "thor,yes", "thor-*,thor", ["thor", "all"], ["thor", True], ["thor", ["thor"]],
+        '["thor"]', "thor,{{ groups.all }}", "{{ inventory_hostname }}", "~thor", "!thor-2", "thor;thor-2", "thor:",
+        "thor\x00", ["thor,thor-2"],
+    ],
+)  # fmt: skip
+def test_a_list_that_is_not_names_alone_approves_nobody(value: object) -> None:
+    assert not judge_value(value, "thor").approved
+
+
+@pytest.mark.parametrize("value", ["thor-1,thor-2", "thor-2 , thor-1,", ["thor-1", "thor-2"], ("thor-2", "thor-1")])
+def test_each_box_of_a_fleet_needs_its_own_name(value: object) -> None:
+    boxes = ["thor-1", "thor-2", "thor-3", "thor-10", "thor-1.example", "THOR-1", "thor"]
+    assert [box for box in boxes if judge_value(value, box).approved] == ["thor-1", "thor-2"]
+    assert "not thor-3" in judge_value(value, "thor-3").reason
+
+
+def test_a_limit_approves_nobody() -> None:
+    """Under -l thor-3, or boxes:!thor-1, the play reaches boxes that the approval does not name."""
+    for limit in ("thor-3", "boxes:!thor-1", "thor-[1:3]"):
+        assert not judge_value(limit.replace("thor-3", "thor-1"), "thor-3").approved
+        assert not judge_value([limit] if limit != "thor-3" else ["boxes"], "thor-3").approved
+
+
+@pytest.mark.parametrize("host", ["yes", "all", "1"])
+def test_a_box_that_is_called_yes_is_approved_at_the_prompt_alone(host: str) -> None:
+    assert not judge_value(host, host).approved
+    assert judge_answer(host, host).approved
+
+
 def test_the_prompt_wants_the_exact_name() -> None:
     assert judge_answer("thor\r\n", "thor").approved
     assert not judge_answer("thor2", "thor").approved

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.lobes.spike.plugins.plugin_utils.document import Stopped, render, render_partial
+from ansible_collections.lobes.spike.plugins.plugin_utils.document import fleet_forms as fleet
+from ansible_collections.lobes.spike.plugins.plugin_utils.document.baseline import keep
+from ansible_collections.lobes.spike.plugins.plugin_utils.document.fleet import lay_together, look
 from ansible_collections.lobes.spike.plugins.plugin_utils.events import Event
 from ansible_collections.lobes.spike.plugins.plugin_utils.evidence import from_events, load
 
@@ -44,6 +47,13 @@ def test_bent_evidence_is_rendered(tmp_path: Path, seed: int) -> None:
         path.write_text(json.dumps(changed), encoding="utf-8")
     forms = render(load(home))
     assert forms == render(load(home))
+    # As one of a fleet, and as the baseline of a spike that is bent otherwise.
+    laid = fleet.render(
+        lay_together("2026-11-30-x", [look(load(home), "thor", "x/thor"), look(load(home), "b", "y/b")])
+    )
+    whole = Path(shutil.copytree(EVIDENCE / spike, tmp_path / "whole"))
+    (whole / "baseline.json").write_text(json.dumps(bent(keep(load(home)), source)), encoding="utf-8")
+    forms = {**forms, **laid, **{f"beside {name}": form for name, form in render(load(whole)).items()}}
     for name, text in forms.items():
         assert "\x1b" not in text, name
         text.encode("utf-8")
