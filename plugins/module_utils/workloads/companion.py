@@ -80,9 +80,7 @@ class Companion:
         self, path: str | None, base: Mapping[str, Any], server: Server, scrape: bool, stall_s: float | None = None
     ) -> None:
         self._path, self._base, self._server, self._scrape = path, dict(base), server, scrape
-        usual = Limits()
-        limit_s = stall_s or usual.stall_s
-        self._limits = Limits(min(usual.quiet_s, limit_s), limit_s)
+        self._limits = Limits.of(stall_s or Limits.stall_s)
         self._page = mmap.mmap(-1, _SIZE)
         self._state = _Slot(self._page, 0)
         self._seen = _Slot(self._page, _HALF)
