@@ -148,7 +148,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.lobes.spike.plugins.module_utils.client import ClientError, Endpoint, get_text
+from ansible_collections.lobes.spike.plugins.module_utils.client import Endpoint, ask
 from ansible_collections.lobes.spike.plugins.module_utils.engine.boot import BootPlan, BootWait, Box, failure_message
 from ansible_collections.lobes.spike.plugins.module_utils.engine.follow import (
     LogFollower,
@@ -189,16 +189,6 @@ def plan_of(params: dict[str, Any]) -> BootPlan:
         memory_before=params["memory_before"],
         memory_after_drop=params["memory_after_drop"],
     )
-
-
-def ask(endpoint: Endpoint, path: str) -> tuple[str, str | None]:
-    """("ok", body), or how a GET failed: "refused", "timeout", "failed" or the HTTP status."""
-    try:
-        return "ok", get_text(endpoint, path, timeout_s=5)
-    except ClientError as exc:
-        if exc.http_status is not None:
-            return str(exc.http_status), None
-        return {"connect_refused": "refused", "timeout": "timeout"}.get(exc.kind or "", "failed"), None
 
 
 def wait(module: AnsibleModule, plan: BootPlan, endpoint: Endpoint) -> dict[str, Any]:

@@ -121,6 +121,26 @@ progress:
       type: float
       returned: success
       sample: 0.0201
+    judgement:
+      description:
+        - Whether the engine lives, by its own gauges - C(state) is C(moving), C(silent_but_moving), C(stalled), C(dead)
+          or C(unknown), C(still_s) for how long nothing has moved, C(evidence) what shows it. Null when nobody looks.
+      type: dict
+      returned: for a needle, and with a stall limit
+      sample:
+        state: silent_but_moving
+        still_s: 12.0
+        stage: null
+        stage_s: null
+        evidence: [The kv_cache_usage_perc (now 0.0201) last moved 12 s ago.]
+    expected:
+      description:
+        - The seconds to the first token that the shorter cold prefills of the same boot foretell, with bounds
+          (C(low_s), C(high_s)) and the time from which they do not explain it (C(late_s)). Null when nothing can be
+          foretold.
+      type: dict
+      returned: for a needle
+      sample: {tokens: 1040073, predicted_s: 1702.3, low_s: 611.0, high_s: 1833.2, late_s: 2749.8, points: 3}
     updated_utc:
       description: When this was written.
       type: str

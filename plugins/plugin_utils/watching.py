@@ -120,8 +120,12 @@ def circumstances(line: str) -> dict[str, float]:
 
 
 def left_s(progress: Mapping[str, Any]) -> float | None:
-    """Seconds that are left if it goes on as so far; None while nothing can be said."""
+    """Seconds that are left as was foretold, else if it goes on as so far; None while nothing can be said."""
     elapsed = number(progress, "elapsed_s")
+    expected = progress.get("expected")
+    foretold = number(expected, "predicted_s") if isinstance(expected, Mapping) else None
+    if elapsed is not None and foretold is not None and elapsed < foretold:
+        return foretold - elapsed
     pairs = (("prefill_tokens_estimate", "prompt_tokens"), ("done", "total"))
     for part, all_of_it in pairs:
         done, total = whole(progress, part), whole(progress, all_of_it)
@@ -146,6 +150,10 @@ def progress_line(progress: Mapping[str, Any], circumstances: Mapping[str, float
     tokens, failed = whole(progress, "tokens"), whole(progress, "failed")
     parts += [f"{grouped(tokens)} tokens"] if tokens else []
     parts += [f"{failed} failed"] if failed else []
+    judged = progress.get("judgement")
+    state, still = (text(judged, "state"), number(judged, "still_s")) if isinstance(judged, Mapping) else (None, None)
+    if state in ("stalled", "dead"):
+        parts.append(f"{state}, nothing moved for {still:.0f} s" if still else state)
     elapsed, left = number(progress, "elapsed_s"), left_s(progress)
     parts += [f"{_minutes(elapsed)} elapsed"] if elapsed is not None else []
     parts += [f"about {_minutes(left)} left"] if left is not None else []

@@ -12,7 +12,7 @@ from .batch import run_batch
 from .endpoint import Endpoint
 from .failure import ClientError
 from .loop import Loop, Stall
-from .plain import get_json, get_text, post_json
+from .plain import ask, get_json, get_text, post_json
 from .request import ChatRequest
 from .sample import Sample, unpack_events
 
@@ -23,6 +23,7 @@ __all__ = [
     "Loop",
     "Sample",
     "Stall",
+    "ask",
     "get_json",
     "get_text",
     "post_json",

@@ -30,6 +30,16 @@ def get_json(endpoint: Endpoint, path: str, timeout_s: float | None = 10) -> Any
     return _parse(_request(endpoint, "GET", path, None, timeout_s), endpoint, path)
 
 
+def ask(endpoint: Endpoint, path: str, timeout_s: float = 5) -> tuple[str, str | None]:
+    """("ok", body) of a GET, or how it failed, without a body: "refused", "timeout", "failed" or the HTTP status."""
+    try:
+        return "ok", get_text(endpoint, path, timeout_s)
+    except ClientError as exc:
+        if exc.http_status is not None:
+            return str(exc.http_status), None
+        return {"connect_refused": "refused", "timeout": "timeout"}.get(exc.kind or "", "failed"), None
+
+
 def post_json(endpoint: Endpoint, path: str, value: Any, timeout_s: float | None = 60) -> Any:
     """The JSON value a POST of ``value`` as JSON answers with; see ``get_text``."""
     body = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")

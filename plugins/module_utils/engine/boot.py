@@ -75,7 +75,7 @@ class BootWait:
         self._plan, self._box, self._first = plan, box, first
         started = utc_of(first.started_at)
         self._log = BootLog(started.year if started else None)
-        self._watch = Watch(Limits(stall_s=plan.wedge_limit_s))
+        self._watch = Watch(Limits.of(plan.wedge_limit_s))
         self._base_s = box.monotonic()
         # A wait may begin late (the session was lost and taken up again): the clock runs from the container's start.
         self._late_s = max(0.0, (box.utc() - started).total_seconds()) if started else 0.0

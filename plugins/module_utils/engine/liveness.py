@@ -54,6 +54,11 @@ class Limits:
     stall_s: float = 300.0
     idle_cpu_percent: float = 5.0
 
+    @classmethod
+    def of(cls, stall_s: float) -> Limits:
+        """The usual limits with another for a stall; a short one shortens what counts as lately as well."""
+        return cls(min(cls.quiet_s, stall_s), stall_s)
+
 
 @dataclass(frozen=True)
 class Signals:

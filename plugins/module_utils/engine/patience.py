@@ -112,15 +112,6 @@ def error(prediction: Prediction, actual_s: float) -> dict[str, object]:
     }
 
 
-def expected_heat(seconds: float, mean_w: float | None, tj_max_c: float | None) -> dict[str, object]:
-    """The heat of the next prefill from the deepest one measured: its mean power held for ``seconds``.
-
-    {energy_wh, tj_at_least_c}; the junction gets at least as hot as it did in the shorter prefill. None is unknown.
-    """
-    energy = None if mean_w is None else round(mean_w * seconds / 3600, 2)
-    return {"energy_wh": energy, "tj_at_least_c": tj_max_c}
-
-
 def _clean(points: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
     depths: dict[int, list[float]] = {}
     for tokens, seconds in points:

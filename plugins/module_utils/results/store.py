@@ -112,6 +112,17 @@ def read(path: str) -> Found:
     return Found("result", document)
 
 
+def beside(path: str) -> list[dict[str, Any]]:
+    """The result documents in the directory of ``path``, by file name; what is none is left out."""
+    directory = os.path.dirname(path) or "."
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".json"))
+    except OSError:
+        return []
+    found = [read(os.path.join(directory, name)).document for name in names]
+    return [document for document in found if document is not None]
+
+
 def sha256_of(path: str) -> str:
     """The sha256 of a file on disk. Raises OSError."""
     with open(path, "rb") as handle:

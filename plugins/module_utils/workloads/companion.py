@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..client import Sample
+from ..engine.liveness import DEAD, STALLED, UNKNOWN, Limits, Watch
 from ..results import store
 from ..results.window import utc_text
 from .cache import pool_tokens
@@ -32,9 +33,6 @@ _FRESH_S = 4 * INTERVAL_S
 _SIZE = 64 * 1024
 _HALF = _SIZE // 2
 _HEAD = struct.Struct("<II")
-
-# Any of these moving shows that the engine works, even while no byte comes (a prefill of half an hour).
-_MOVEMENT = ("kv_cache_usage", "prompt_tokens", "generation_tokens", "requests_running", "requests_waiting")
 
 
 class _Slot:
@@ -73,12 +71,16 @@ class _Slot:
 class Companion:
     """Start it with the progress file's fixed part; ``update`` what is done; ``stop`` it. Usable as a context.
 
-    ``scrape`` makes it read the engine's gauges every two seconds: for a lone prefill or a stall limit only, since each
-    reading costs the engine a few milliseconds. Without a path and without ``scrape`` there is no process at all.
+    ``scrape`` makes it read the engine's gauges every two seconds and judge by them whether the engine lives: for a
+    lone prefill or a stall limit only, since each reading costs the engine a few milliseconds. ``stall_s`` is how long
+    nothing may move. Without a path and without ``scrape`` there is no process at all.
     """
 
-    def __init__(self, path: str | None, base: Mapping[str, Any], server: Server, scrape: bool) -> None:
+    def __init__(
+        self, path: str | None, base: Mapping[str, Any], server: Server, scrape: bool, stall_s: float | None = None
+    ) -> None:
         self._path, self._base, self._server, self._scrape = path, dict(base), server, scrape
+        self._limits = Limits.of(stall_s or Limits.stall_s)
         self._page = mmap.mmap(-1, _SIZE)
         self._state = _Slot(self._page, 0)
         self._seen = _Slot(self._page, _HALF)
@@ -109,12 +111,13 @@ class Companion:
         self._last.update(state)
         self._state.put(self._last)
 
-    def flat_s(self, now_ns: int) -> float | None:
-        """For how long the engine's gauges have not moved; None when unknown: a failed reading is not idleness."""
+    def judgement(self, now_ns: int) -> dict[str, Any] | None:
+        """The latest judgement of the engine, None when it is too old to count or says nothing."""
         seen = self._seen.get()
-        if not seen or now_ns - seen["read_ns"] > _FRESH_S * 1e9:
+        if not seen or now_ns - seen["judged_ns"] > _FRESH_S * 1e9 or seen["judgement"]["state"] == UNKNOWN:
             return None
-        return (now_ns - int(seen["moved_ns"])) / 1e9
+        judgement: dict[str, Any] = seen["judgement"]
+        return judgement
 
     def stop(self) -> None:
         """End the process and remove the progress file: the result takes its place."""
@@ -141,8 +144,8 @@ class Companion:
             # The controller waits for the module's output to close; this process must not hold it open.
             os.dup2(null, descriptor)
         gauges: dict[str, Any] = {}
+        watch = Watch(self._limits)
         first: tuple[float | None, float | None] | None = None
-        last_values: tuple[float | None, ...] | None = None
         due = scrape_due = 0.0
         state = dict(self._last)
         while os.getppid() == parent:
@@ -150,21 +153,17 @@ class Companion:
             now = time.monotonic()
             if now >= due or state != earlier:
                 due = now + WRITE_S
-                exposition = None
                 if self._scrape and now >= scrape_due:
                     scrape_due = now + INTERVAL_S
-                    exposition = self._server.scrape()
-                if exposition is not None:
-                    values = tuple(exposition.value(name) for name in _MOVEMENT)
-                    if values != last_values:
-                        gauges["moved_ns"] = time.monotonic_ns()
-                    last_values = values
-                    usage, pool = exposition.value("kv_cache_usage"), pool_tokens(exposition)
-                    first = first or (usage, pool)
-                    gauges["kv_cache_usage"] = usage
-                    gauges["prefill_tokens_estimate"] = _prefilled(first[0], usage, pool, state.get("prompt_tokens"))
-                    gauges["read_ns"] = time.monotonic_ns()
-                    gauges["read_utc"] = utc_text(time.time())
+                    exposition, signals = self._server.look(state.get("in_hand") or 0)
+                    if exposition is not None:
+                        usage, pool = exposition.value("kv_cache_usage"), pool_tokens(exposition)
+                        first = first or (usage, pool)
+                        prefilled = _prefilled(first[0], usage, pool, state.get("prompt_tokens"))
+                        gauges["kv_cache_usage"], gauges["prefill_tokens_estimate"] = usage, prefilled
+                        gauges["read_utc"] = utc_text(time.time())
+                    gauges["judgement"] = watch.observe(signals).to_json()
+                    gauges["judged_ns"] = time.monotonic_ns()
                     self._seen.put(gauges)
                 if self._path is not None:
                     store.write_quick(self._path, self._document(state, gauges))
@@ -178,16 +177,16 @@ class Companion:
             "kv_cache_usage": gauges.get("kv_cache_usage"),
             "prefill_tokens_estimate": gauges.get("prefill_tokens_estimate"),
             "gauges_read_utc": gauges.get("read_utc"),
-            "gauges_moved_s_ago": (now_ns - gauges["moved_ns"]) / 1e9 if "moved_ns" in gauges else None,
+            "judgement": gauges.get("judgement"),
             "elapsed_s": round((now_ns - self._started_ns) / 1e9, 3),
             "updated_utc": utc_text(time.time()),
         }
 
 
 class StallWatch:
-    """The client's stall hook: no event for ``limit_s``, and the engine's gauges flat just as long.
+    """The client's stall hook: no event for ``limit_s``, and the companion judges that nothing moved just as long.
 
-    Where the gauges cannot be read, silence on the wire decides (a keep-alive comment is no silence).
+    Where it cannot judge, silence on the wire decides (a keep-alive comment is no silence).
     """
 
     def __init__(self, companion: Companion, limit_s: float) -> None:
@@ -195,11 +194,12 @@ class StallWatch:
         self._companion = companion
 
     def __call__(self, sample: Sample, event_s: float, byte_s: float) -> str | None:
-        flat_s = self._companion.flat_s(time.monotonic_ns())
-        if flat_s is not None:
-            if flat_s < self.quiet_s:
+        judgement = self._companion.judgement(time.monotonic_ns())
+        if judgement is not None:
+            if judgement["state"] not in (STALLED, DEAD):
                 return None
-            return f"no event for {event_s:.0f} s and the engine's gauges flat for {flat_s:.0f} s"
+            evidence = " ".join(judgement["evidence"])
+            return f"no event for {event_s:.0f} s, and the engine is {judgement['state']}: {evidence}"
         if byte_s < self.quiet_s:
             return None
         return f"no byte for {byte_s:.0f} s, and the engine's gauges could not be read"

@@ -11,7 +11,9 @@ from typing import Any
 
 from ..client import ChatRequest, Sample, run_batch
 from ..client.figures import decode_rate
+from ..engine import patience
 from ..errors import SpikeError
+from ..results import store
 from ..results.window import Clocks
 from . import cache, haystack, text
 from .checks import answer_of, repetitive
@@ -64,15 +66,37 @@ def run(plan: NeedlePlan, common: Common, clocks: Clocks | None = None) -> dict[
             "secret_entry": needle.secret_entry,
             "prompt_sha256": needle.sha256,
         }
-        phase.companion.update(stage="prefill and answer", prompt_tokens=needle.tokens)
+        foretold = _foretold(plan, common, needle.tokens)
+        expected = None if foretold is None else foretold.to_json()
+        phase.companion.update(stage="prefill and answer", prompt_tokens=needle.tokens, expected=expected)
         recall_forced = 0 if plan.decode_apart else plan.forced_tokens
         recall = _send(phase, plan, needle, "needle", recall_forced)
         decode = recall
         if plan.decode_apart and plan.forced_tokens and recall.samples[0].status == "ok":
-            phase.companion.update(stage="decode at depth")
+            phase.companion.update(stage="decode at depth", expected=None)
             decode = _send(phase, plan, needle, "decode-at-depth", plan.forced_tokens)
         summary = _summary(plan, phase, recall, decode)
-        return phase.finish(summary)
+        return phase.finish({**summary, "foretold": _compared(phase, foretold, summary)})
+
+
+def _foretold(plan: NeedlePlan, common: Common, tokens: int) -> patience.Prediction | None:
+    """How long this cold prefill should take, by those measured beside it in the same boot; None when unknown."""
+    boot_id = common.context.get("boot_id")
+    if plan.expect != "cold" or not boot_id or common.results_path is None:
+        return None
+    return patience.predict(patience.cold_points(store.beside(common.results_path), boot_id), tokens)
+
+
+def _compared(phase: Run, foretold: patience.Prediction | None, summary: dict[str, Any]) -> dict[str, Any] | None:
+    """The prediction beside what came; only a prefill that was cold indeed says how good it was."""
+    if foretold is None or summary["ttft_s"] is None or summary["cache"]["state"] != "cold":
+        return None if foretold is None else foretold.to_json()
+    if summary["ttft_s"] > foretold.late_s:
+        phase.notes.append(
+            f"this prefill took {summary['ttft_s']:.1f} s: later than {foretold.late_s:.1f} s, which is all that the "
+            f"shorter ones of this boot explain ({foretold.rule})"
+        )
+    return patience.error(foretold, summary["ttft_s"])
 
 
 def _output_tokens(plan: NeedlePlan) -> int:

@@ -111,7 +111,11 @@ class Run:
         }
         watch = (self.scrape or self.common.stall_time_limit_s is not None) and self.server.unreachable is None
         self.companion = Companion(
-            None if path is None else progress_files.progress_path(path), base, self.server, scrape=watch
+            None if path is None else progress_files.progress_path(path),
+            base,
+            self.server,
+            scrape=watch,
+            stall_s=self.common.stall_time_limit_s,
         )
 
     def __enter__(self) -> Run:
@@ -207,9 +211,11 @@ class Run:
             self._windowed = True
             self._begun_ns, self._begun_utc = self.clocks.now()
         before = self.server.scrape()
+        self.companion.update(in_hand=1)  # one at least: an engine that shows none of them is not idle
         cpu = time.process_time()
         samples = do()
         cpu = time.process_time() - cpu
+        self.companion.update(in_hand=0)
         self._reap()
         after, deltas = self._settled(before, sum(sample.status == "ok" for sample in samples))
         return Measured(label, samples, before, after, deltas, cpu)

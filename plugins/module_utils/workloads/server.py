@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..client import ClientError, Endpoint, get_json, get_text, post_json
+from ..client import ClientError, Endpoint, ask, get_json, post_json
+from ..engine.liveness import Signals, phase_signals
 from ..engine.metrics import Exposition, parse
 from ..errors import PlanError, SpikeError
 from .plans import Common
@@ -136,14 +138,22 @@ class Server:
         """The engine's metrics now; None where it exports none or does not answer."""
         if self._exports is False or self.unreachable is not None:
             return None
-        try:
-            text = get_text(self.endpoint, "/metrics", timeout_s=SCRAPE_TIMEOUT_S)
-        except ClientError as exc:
-            if exc.http_status is not None:
-                self._exports = False
-            return None
-        self._exports = True
-        return parse(text)
+        return self._metrics()[0]
+
+    def _metrics(self) -> tuple[Exposition | None, str]:
+        how, text = ask(self.endpoint, "/metrics", SCRAPE_TIMEOUT_S)
+        if how == "ok" or how.isdigit():
+            self._exports = text is not None
+        return None if text is None else parse(text), how
+
+    def look(self, in_hand: int) -> tuple[Exposition | None, Signals]:
+        """One request for what can be judged of a phase with ``in_hand`` requests: its metrics, else its health."""
+        exposition, scrape, health = None, "404", None
+        if self._exports is not False:
+            exposition, scrape = self._metrics()
+        else:
+            health = ask(self.endpoint, "/health", SCRAPE_TIMEOUT_S)[0]
+        return exposition, phase_signals(time.monotonic(), exposition, scrape, in_hand, health)
 
 
 def _models(listing: object) -> list[dict[str, Any]]:

@@ -32,12 +32,13 @@ RECIPE = [
     "--reasoning-parser", "nemotron_v3", "--enable-auto-tool-choice", "--tool-call-parser", "qwen3_coder",
     "--trust-remote-code", "--mamba-backend", "flashinfer", "--mamba-ssm-cache-dtype", "float16",
     "--enable-mamba-cache-stochastic-rounding", "--mamba-cache-philox-rounds", "5", "--mamba-cache-mode", "align",
-    "--enable-prompt-tokens-details", "--enable-per-request-metrics", "--per-request-spec-decode-metrics", "summary",
+    "--enable-prompt-tokens-details", "--enable-per-request-metrics",
 ]  # fmt: skip
 PLAIN = ["--max-model-len", "128000", "--kv-cache-dtype", "fp8"]
 DSPARK = [
     "--max-model-len", "1048576", "--kv-cache-dtype", "fp8", "--speculative_config.method", "dspark",
     "--speculative_config.model", f"{MODEL}-DSpark", "--speculative_config.num_speculative_tokens", "5",
+    "--per-request-spec-decode-metrics", "summary",
 ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ ROOTFS = DOUBLES / "box" / "rootfs"
 sys.path.insert(0, str(ROOTFS / "opt" / "spike"))
 sys.path.insert(0, str(DOUBLES / "engine" / "site"))
 import huggingface_hub
+import spike_box.control as control
 import spike_box.driver as driver
 import spike_box.faults as faults
 import spike_box.kernel_log as double_log
@@ -97,6 +98,28 @@ def test_dropping_caches_frees_what_is_cache_and_not_what_is_leaked(sim):
         (sim / "drop_caches").write_text("3\n")
         box.tick({fault: ""})
         assert (gib(sim, "MemAvailable") > 90) == freed, fault
+
+
+@pytest.mark.parametrize("fault", ["page-cache", "memory-leak", "memory-collapse"])
+def test_memory_is_given_back_when_its_fault_is_healed(sim, fault):
+    box = driver.Box()
+    box.tick({fault: "0.01"})
+    time.sleep(0.02)
+    box.tick({fault: "0.01"})
+    assert gib(sim, "MemAvailable") < 25
+    box.tick({})
+    assert gib(sim, "MemAvailable") > 90
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_a_fault_hides_is_itself_again_after_healing(tmp_path, times):
+    tool = tmp_path / "tegrastats"
+    tool.write_text("the tool")
+    for _ in range(times):  # a box that is started again applies its faults again
+        control._hide(str(tool), True)
+        tool.write_text("what stands in for it")
+    control._hide(str(tool), False)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("tegrastats", "the tool")]
 
 
 def test_meminfo_has_always_the_same_length(sim):

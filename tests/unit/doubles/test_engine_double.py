@@ -140,6 +140,7 @@ def test_boots_die_with_their_cause_above_the_wrapper(tmp_path):
         (["--max-model-len", "2000000"], "is greater than the derived max_model_len"),
         (["--max-model-len", "1048576", "--gpu-memory-utilization", "0.22"], "To serve at least one request"),
         (["--tool-call-parser", "qwen9"], "invalid tool call parser: qwen9"),
+        (["--per-request-spec-decode-metrics", "summary"], "requires speculative decoding to be enabled"),
     ],
 )
 def test_arguments_that_cannot_work_end_the_boot(tmp_path, arguments, cause):

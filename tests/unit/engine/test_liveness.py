@@ -64,6 +64,14 @@ def test_a_wedge_is_called_within_its_limit_with_evidence() -> None:
     assert judged[-1].stage == "mamba_warmup"
 
 
+@pytest.mark.parametrize("limit_s", [4, 19, 60])
+def test_a_short_limit_is_kept_though_something_was_printed_lately(limit_s: float) -> None:
+    judged = follow(range(0, 120, 2), boot(lambda s: 40, lambda s: tree(0)), Watch(Limits.of(limit_s)))
+    called = first(judged, STALLED)
+    assert called is not None
+    assert limit_s <= called <= limit_s + 4
+
+
 def test_a_compile_storm_is_not_a_wedge() -> None:
     storm = tree(0, ("cicc",) * 22)
     judged = follow(

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.lobes.spike.plugins.module_utils.engine.patience import (
-    cold_points,
-    error,
-    expected_heat,
-    predict,
-)
+from ansible_collections.lobes.spike.plugins.module_utils.engine.patience import cold_points, error, predict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,11 +73,6 @@ def test_only_needles_that_this_boot_proved_cold_are_points() -> None:
     ]  # fmt: skip
     assert cold_points(results, "a@1") == [(128073, 46.84)]
     assert cold_points(results, None) == [(128073, 46.84), (250073, 131.7)]
-
-
-def test_heat_is_unknown_where_it_was_not_measured() -> None:
-    assert expected_heat(1449, 86.0, 106.7) == {"energy_wh": 34.62, "tj_at_least_c": 106.7}
-    assert expected_heat(1449, None, None) == {"energy_wh": None, "tj_at_least_c": None}
 
 
 @given(

@@ -117,6 +117,13 @@ def test_a_file_that_says_nothing_is_a_job_that_runs(text: str) -> None:
     [
         ({"prefill_tokens_estimate": 250, "prompt_tokens": 1000, "elapsed_s": 10.0}, 30.0),
         ({"done": 1, "total": 4, "elapsed_s": 10.0}, 30.0),
+        # A deep prefill slows down as it goes: what was foretold knows that.
+        (
+            {"prefill_tokens_estimate": 500, "prompt_tokens": 1000, "elapsed_s": 10.0, "expected": {"predicted_s": 60}},
+            50.0,
+        ),
+        ({"done": 1, "total": 4, "elapsed_s": 10.0, "expected": {"predicted_s": 9}}, 30.0),
+        ({"done": 1, "total": 4, "elapsed_s": 10.0, "expected": None}, 30.0),
         ({"done": 0, "total": 4, "elapsed_s": 10.0}, None),
         ({"done": 4, "total": 4, "elapsed_s": 10.0}, None),
         ({"done": True, "total": 4, "elapsed_s": 10.0}, None),
@@ -146,3 +153,18 @@ def test_a_progress_line_is_plain_and_cleaned() -> None:
     assert line.endswith(
         "prefill 412,160 / 1,040,073 tokens 40 %, 7:31 elapsed, about 11:27 left, tj 71.6 C, power 80.0 W"
     )
+
+
+@pytest.mark.parametrize(
+    ("judgement", "words"),
+    [
+        ({"state": "stalled", "still_s": 312.4}, "stalled, nothing moved for 312 s"),
+        ({"state": "dead", "still_s": 0.0}, "dead"),
+        ({"state": "silent_but_moving", "still_s": 40.0}, None),
+        (None, None),
+        ("stalled", None),
+    ],
+)
+def test_a_progress_line_says_that_an_engine_stands_still(judgement: Any, words: str | None) -> None:
+    line = progress_line({"name": "n", "elapsed_s": 10.0, "judgement": judgement}, {})
+    assert line == (f"n: {words}, 0:10 elapsed" if words else "n: 0:10 elapsed")

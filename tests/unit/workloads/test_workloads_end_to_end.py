@@ -533,6 +533,9 @@ def test_a_long_prefill_shows_its_progress_and_then_only_its_result(engine: Fake
     assert running[-1]["prompt_tokens"] == 4000
     assert running[-1]["kv_cache_usage"] == 0.01
     assert max(entry["elapsed_s"] for entry in running) > 0.5
+    judged = [entry["judgement"] for entry in running if entry["judgement"]]
+    assert judged[-1]["state"] in ("moving", "silent_but_moving")
+    assert "kv_cache_usage_perc" in " ".join(judged[-1]["evidence"])
     assert not any(entry["finished"] for entry in seen[:-1])
     assert progress.inspect(path)["finished"] is True
 
@@ -552,6 +555,37 @@ def test_a_stall_is_a_failed_sample(engine: FakeEngine) -> None:
     found = run_decode(engine, runs=1, stall_time_limit_s=1.0)
     assert time.monotonic() - started < 10
     assert (found["status"], found["samples"][0]["error_kind"]) == ("failed", "stall")
+    assert "the engine is stalled" in found["samples"][0]["error"]
+    assert "did not move for" in found["samples"][0]["error"]
+
+
+def test_an_engine_without_metrics_is_judged_by_the_wire_alone(engine: FakeEngine) -> None:
+    engine.exports, engine.prefill_s = False, 30
+    found = run_decode(engine, runs=1, stall_time_limit_s=1.0)
+    assert found["samples"][0]["error_kind"] == "stall"
+    assert "could not be read" in found["samples"][0]["error"]
+
+
+def test_a_watch_asks_the_engine_at_most_every_two_seconds(engine: FakeEngine, tmp_path: Path) -> None:
+    engine.prefill_s = 4.5
+    run_needle(engine, tmp_path / "n.json")
+    # Two readings are the counters before and after the request, the others the watch's.
+    assert 3 <= engine.paths.count("/metrics") <= 2 + 1 + 3
+
+
+def test_a_deeper_prefill_is_foretold_by_the_shorter_ones_of_its_boot(engine: FakeEngine, tmp_path: Path) -> None:
+    engine.prefill_s = 0.1
+    assert run_needle(engine, tmp_path / "a.json", prompt_tokens=2000)["foretold"] is None
+    engine.prefill_s = 0.3
+    found = run_needle(engine, tmp_path / "b.json", prompt_tokens=4000)["foretold"]
+    assert (found["points"], found["tokens"]) == (1, 4000)
+    assert found["low_s"] == pytest.approx(0.2, rel=0.5)
+    assert found["actual_s"] == pytest.approx(0.3, rel=0.5)
+    engine.prefill_s = 3.0
+    late = run_needle(engine, tmp_path / "c.json", prompt_tokens=4100)
+    assert any("later than" in note for note in late["result"]["notes"])
+    other = run_needle(engine, tmp_path / "d.json", prompt_tokens=4000, context={"boot_id": "another"})
+    assert other["foretold"] is None
 
 
 def test_gauges_that_move_are_no_stall(engine: FakeEngine) -> None:

@@ -115,6 +115,8 @@ class Boot:
             return switched
         if self.arm.max_len > 1048576:
             return Death("config", API, texts.beyond_derived(self.arm.max_len))
+        if self.settings.per_request_spec_decode_metrics not in (None, "none") and not self.settings.speculative_config:
+            return Death("config", API, texts.nothing_speculated())
         return None
 
     def _found_now(self, stage: str) -> Death | None:

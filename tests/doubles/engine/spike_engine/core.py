@@ -23,6 +23,8 @@ from .truth import Truth
 # Chance that a draft token is accepted after the one before it was, giving the seed's mean acceptance lengths.
 ACCEPT = {"prose": 0.5, "code": 0.75, "tool": 1.0}
 MEAN = {"prose": PROSE_ACCEPTED, "code": CODE_ACCEPTED, "tool": 6.0}
+# A first token that is late by a fault comes after so many steps.
+SLOW_STEPS = 20
 
 
 class PrefixCache:
@@ -176,12 +178,15 @@ class Core:
             if left <= 0 or room <= 0:
                 continue
             size = min(left, room)
+            if self.faults.on("slow-first-token", job.number):
+                # In steps, each of which the gauge shows.
+                whole = max(job.prompt - job.cached, 1)
+                size = min(size, -(-whole // SLOW_STEPS))
+                seconds += self.faults.number("slow-first-token", 5) * self.prefill_speedup * size / whole
             room -= size
             if not job.charged:
                 job.charged = True
                 seconds += self.perf.admission(job.cached)
-                if self.faults.on("slow-first-token", job.number):
-                    seconds += self.faults.number("slow-first-token", 5) * self.prefill_speedup
             chunks.append((job, size))
             cost = self.perf.prefill(job.computed, job.computed + size)
             # What reading the prompt has cost here is part of the time that the model gives it.

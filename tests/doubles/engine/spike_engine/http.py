@@ -35,6 +35,10 @@ class Connection:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
+        sock = writer.get_extra_info("socket")
+        if sock is not None:
+            # Each event leaves at once, as uvicorn's do: asyncio does so only on a socket made with a protocol.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = writer.get_extra_info("peername") or ("?", 0)
         self.peer = f"{peer[0]}:{peer[1]}"
 

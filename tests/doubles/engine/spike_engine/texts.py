@@ -47,6 +47,11 @@ def beyond_derived(asked: int) -> str:
     return f"ValueError: User-specified max_model_len ({asked}) is greater than the derived max_model_len (max_position_embeddings=1048576 or model_max_length=None in model's config.json)."
 
 
+def nothing_speculated() -> str:
+    """Figures of the speculation were asked for where there is none."""
+    return "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n  Value error, --per-request-spec-decode-metrics requires speculative decoding to be enabled (via --speculative-config). [type=value_error, input_value=ArgsKwargs((), {'model_co...transfer_config': None}), input_type=ArgsKwargs]"
+
+
 def not_cached(model: str) -> str:
     """Offline, and the checkpoint is not in the cache."""
     return f"huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot folder for the specified revision on the local disk ({model}) and outgoing traffic has been disabled. To enable repo look-ups and downloads online, pass 'local_files_only=False' as input."

@@ -47,10 +47,10 @@ def _fan(profile_conf: str, profile_status: str) -> None:
 
 def _hide(path: str, hidden: bool) -> None:
     away = path + ".hidden"
-    if hidden and os.path.exists(path):
+    if hidden and os.path.lexists(path) and not os.path.lexists(away):
         os.rename(path, away)
-    elif not hidden and os.path.exists(away):
-        os.rename(away, path)
+    elif not hidden and os.path.lexists(away):
+        os.rename(away, path)  # over what stood in for it
 
 
 def _daemon(name: str, argv: list[str] | None) -> None:
@@ -130,8 +130,6 @@ def _apply(name: str, arg: str, broken: bool) -> None:
     if name == "tegrastats-absent":
         _hide("/usr/bin/tegrastats", broken)
     elif name == "tegrastats-not-executable":
-        if not broken:
-            os.unlink("/usr/bin/tegrastats")
         _hide("/usr/bin/tegrastats", broken)
         if broken:
             trees.put("/usr/bin/tegrastats", "#!/bin/sh\n")

@@ -140,7 +140,9 @@ class Box:
             self.drop_seen = self._drop_stamp()
             self.cached_gib, self.hidden_gib = 1.2, 0.0
             self.log.say("bash (4242): drop_caches: 3")
-        elif "page-cache" in on and now - self.since["page-cache"] < 2 * TICK_S:
+        elif "page-cache" not in on:
+            self.hidden_gib = 0.0
+        elif now - self.since["page-cache"] < 2 * TICK_S:
             self.hidden_gib = 87.0
         used = SYSTEM_GIB + self._engines_gib(on, running, now)
         if "memory-leak" in on:
