@@ -92,7 +92,7 @@ check-312: setup-312 ## sanity, unit tests and syntax on Python 3.12 and the new
 
 .PHONY: units
 units: setup-dev ## the unit tests alone
-	@.venv/bin/python -m pytest -q tests/unit
+	@.venv/bin/python -m pytest -q -m "not slow" tests/unit
 
 .PHONY: sanity
 sanity: setup-dev ## ansible-test sanity alone
@@ -100,7 +100,8 @@ sanity: setup-dev ## ansible-test sanity alone
 
 .PHONY: integration
 integration: setup-dev docker ## tests against the doubles and the container engine, without Ansible's scenarios
-	@.venv/bin/python -m pytest -q tests/integration tests/conformance
+	@.venv/bin/python -m pytest -q tests/integration tests/conformance tests/faults
+	@.venv/bin/python -m pytest -q -m slow tests/unit
 
 .PHONY: molecule
 molecule: setup-dev cpu-setup ## the scenarios in extensions/molecule, the spike on the real vLLM among them

@@ -19,7 +19,7 @@ types() { command mypy -p "$collection.plugins.module_utils" -p "$collection.plu
 yaml() { command yamllint --strict .; }
 scripts() { git ls-files -z --cached --others --exclude-standard '*.sh' .ci/run | xargs -0 shellcheck; }
 lint() { command ansible-lint --offline --nocolor -q; }
-units() { command python -m pytest -q tests/unit; }
+units() { command python -m pytest -q -m "not slow" tests/unit; }
 sanity() { tools/ansible-test.sh "$venv" sanity --local; }
 docs() { command antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs all --skip-rstcheck .; }
 changelog() { command antsibull-changelog lint; }
