@@ -151,8 +151,8 @@ def test_a_lost_needle_and_a_failed_probe_are_regressions(tmp_path: Path, earlie
     edit(folder / "results-B" / "B.needle-4096-cold.json", lambda r: r["summary"].update(passed=False))
     edit(folder / "results-C" / "C.probe-known_answer.json", lambda r: r["summary"]["reply"].update(content="41"))
     assert regressions(lay_beside(folder, earlier)) == (
-        "C, probe known_answer: (passed -> FAILED)",
         "B, recall at 4,096, cold: (passed -> FAILED)",
+        "C, probe known_answer: (passed -> FAILED)",
     )
 
 
