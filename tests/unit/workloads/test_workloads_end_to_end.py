@@ -387,7 +387,7 @@ def test_finished_levels_are_on_disk_before_the_last_one_ends(engine: FakeEngine
 
 
 def test_agents_that_do_all_right(engine: FakeEngine, tmp_path: Path) -> None:
-    engine.answer = agent_answers
+    engine.answer, engine.prefill_s = agent_answers, 0.02  # long enough that the sessions overlap on a busy machine
     found = run_agentic(engine, tmp_path / "a.json", sessions=3, turns=5)
     assert (found["tool_calls_valid"], found["tool_calls_total"]) == (15, 15)
     assert (found["recall_passed"], found["recall_total"]) == (9, 9)
