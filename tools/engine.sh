@@ -46,7 +46,13 @@ up() {
 
 case ${1:-} in
   up) up ;;
-  down) only_one engine; stop "$pidfile" dockerd "$pidfile" ;;
+  down)
+    only_one engine
+    # Another checkout may use the engine that we started; its containers are not ours to stop.
+    others=$(docker ps --format '{{.Names}}' 2>/dev/null | paste -sd' ' || :)
+    [ -z "$others" ] || { say "left up: it runs $others"; exit; }
+    stop "$pidfile" dockerd "$pidfile"
+    ;;
   status) if answers; then say "answers"; else say "does not answer"; exit 1; fi ;;
   *) die "usage: engine.sh up|down|status" ;;
 esac

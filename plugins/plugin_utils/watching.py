@@ -23,7 +23,7 @@ DIED: Final = "cmd"
 """What Ansible's job wrapper returns of a module that ended without a word: the command that it ran."""
 TELL_S: Final = 30.0
 """A line is printed when a request ended or the stage changed, and else this often."""
-GROWTH: Final = 1.6
+GROWTH: Final = 1.3
 SILENCE_S: Final = 20.0
 """The progress file is written anew every two seconds or less; this long without news is worth a question."""
 
