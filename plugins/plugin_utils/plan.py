@@ -28,6 +28,9 @@ REVISION = re.compile(r"^[0-9a-f]{7,40}$")
 NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
 RESULTS_DIR = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")
 
+SECRET_FLAGS = frozenset({"api-key", "hf-token", "ssl-keyfile-password"})
+"""Flags of the engine whose value is a secret."""
+
 SPECULATION_WITNESS = "per-request-spec-decode-metrics"
 
 # An arm's window must hold the prompt, the answer and what a chat template adds around them.
@@ -190,8 +193,20 @@ def _arm(arm: Any, where: str, asked: Mapping[str, Any], phases: Sequence[str], 
     for unknown in [name for name in own_workloads if name not in WORKLOADS]:
         problems.add(f"{where}.workloads", unknown, f"unknown workload; known: {', '.join(WORKLOADS)}")
     workloads = {**(asked.get("workloads") or {}), **own_workloads}
+    for flag in sorted(SECRET_FLAGS.intersection(args)):
+        problems.add(
+            f"{where}.args.{flag}",
+            "(not shown)",
+            "a secret is no argument, which a record shows; set it in the arm's env",
+        )
+    env = arm.get("env") or {}
+    if not isinstance(env, Mapping):
+        problems.add(f"{where}.env", env, "a mapping of environment variable to value")
+        env = {}
     resolved = {
-        **arm,
+        # Names only: a value may be a secret, and the plan is part of the record.
+        **{name: value for name, value in arm.items() if name != "env"},
+        "env_names": sorted(str(name) for name in env),
         "results_dir": results_dir,
         "title": arm.get("title") or arm["name"],
         "args": args,

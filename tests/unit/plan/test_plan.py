@@ -223,3 +223,17 @@ def test_a_night_s_spike_is_gone_on_with_the_day_after():
     assert make_plan(asked(name="lightning"), "thor", NOW, {yesterday: True})["spike_id"] == today
     both = {yesterday: False, today: True}
     assert make_plan(asked(name="lightning"), "thor", NOW, both)["spike_id"] == f"{today}.2"
+
+
+def test_an_arm_s_environment_is_in_the_plan_by_name_only():
+    arms = [{"name": "B", "env": {"HF_TOKEN": "canary-1", "A": "x"}}]
+    plan = make_plan(asked(known_arms=arms), "thor", NOW, {})
+    assert plan["arms"][0]["env_names"] == ["A", "HF_TOKEN"]
+    assert "canary-1" not in str(plan)
+
+
+@pytest.mark.parametrize("flag", ["api-key", "api_key", "hf-token"])
+def test_a_secret_among_the_arguments_is_refused_and_not_shown(flag):
+    (problem,) = refusals(known_arms=[{"name": "B", "args": {flag: "canary-2"}}])
+    assert "a secret is no argument" in problem
+    assert "canary-2" not in problem
