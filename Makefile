@@ -98,8 +98,12 @@ units: setup-dev ## the unit tests alone
 sanity: setup-dev ## ansible-test sanity alone
 	@tools/ansible-test.sh .venv sanity --local
 
+.PHONY: browser
+browser:
+	@tools/browser.sh
+
 .PHONY: integration
-integration: setup-dev docker ## tests against the doubles and the container engine, without Ansible's scenarios
+integration: setup-dev docker browser ## tests against the doubles and the container engine, without Ansible's scenarios
 	@.venv/bin/python -m pytest -q tests/integration tests/conformance tests/faults
 	@.venv/bin/python -m pytest -q -m slow tests/unit
 

@@ -7,6 +7,7 @@
 
 dir=$build/package
 venv=$root/.venv
+PATH=$venv/bin:$PATH
 rm -rf "$dir"
 mkdir -p "$dir/elsewhere" "$dir/collections"
 cd "$root"
@@ -16,7 +17,7 @@ say "built $(basename "$tarball"), $(du -k "$tarball" | cut -f1) KiB"
 if tar -tzf "$tarball" | grep -E '^(tests|tools|build|evidence|extensions)/|\.pyc$|^\.'; then die "the tarball holds what is not for users"; fi
 
 # community.docker, which it depends on, is in the environment already: there is no Galaxy here.
-"$venv/bin/ansible-galaxy" collection install --offline --no-deps -p "$dir/collections" "$tarball" >"$dir/install.log"
+"$venv/bin/ansible-galaxy" collection install --offline --no-deps -p "$dir/collections" "$tarball" >"$dir/install.log" 2>&1
 
 # Nothing of the checkout may help: another folder, another configuration.
 export ANSIBLE_CONFIG=$dir/elsewhere/ansible.cfg ANSIBLE_COLLECTIONS_PATH=$dir/collections ANSIBLE_NOCOLOR=1
