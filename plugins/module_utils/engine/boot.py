@@ -184,7 +184,8 @@ class BootWait:
             return text_cause(state.error, self._log.stage)
         if state.status == "created":
             return Cause("unknown", "the container was never started", "none", "Start it, then wait for it.")
-        return boot_failure(self._log.cause(), self._log.core_exit, self._log.stage, state.exit_code, state.oom_killed)
+        log = self._log
+        return boot_failure(log.cause(), log.core_exit, log.stage, state.exit_code, state.oom_killed, log.told_to_stop)
 
     def _given_up(self, judgement: Judgement) -> Cause | None:
         plan, stage, now_s = self._plan, self._log.stage, self._box.monotonic()
