@@ -96,7 +96,11 @@ sanity: setup-dev ## ansible-test sanity alone
 
 .PHONY: integration
 integration: setup-dev engine ## tests against the doubles and the container engine, without Ansible's scenarios
-	@.venv/bin/python -m pytest -q tests/integration tests/conformance
+	@.venv/bin/python -m pytest -q tests/integration tests/conformance tests/faults
+
+.PHONY: faults
+faults: setup-dev engine ## play every fault of the doubles and write docs/faults.md: what the product says of each
+	@cd tests && ../.venv/bin/python -m faults --markdown ../docs/faults.md
 
 .PHONY: molecule
 molecule: setup-dev cpu-setup ## the scenarios in extensions/molecule, the spike on the real vLLM among them
