@@ -28,8 +28,8 @@ SCHEMA = "lobes.spike/boot/1"
 POLL_S = 2.0
 # A server that reported the death of its engine gets this long to exit by itself.
 _DYING_S = 30.0
-# A docker that does not answer is asked again so many times before the wait gives up.
-_BLIND_POLLS = 5
+# A docker that does not answer (it restarts, or the box is busy) is asked again for so long before the wait gives up.
+_BLIND_S = 60.0
 # An engine whose log says that it serves answers at once; a port that is still refused then leads somewhere else.
 _UNREACHED_S = 60.0
 _RUNS = ("running", "paused")
@@ -79,7 +79,7 @@ class BootWait:
         # A wait may begin late (the session was lost and taken up again): the clock runs from the container's start.
         self._late_s = max(0.0, (box.utc() - started).total_seconds()) if started else 0.0
         self._polls = 0
-        self._blind = 0
+        self._blind_s: float | None = None
         self._died_s: float | None = None
         self._served_s: float | None = None
         self._judgement: Judgement | None = None
@@ -139,11 +139,12 @@ class BootWait:
             self.failure = Cause("killed", text, self._log.stage, "Nothing on the box may remove it during a boot.")
             return None
         except SpikeError:
-            self._blind += 1
-            if self._blind >= _BLIND_POLLS:
+            now_s = self._box.monotonic()
+            self._blind_s = now_s if self._blind_s is None else self._blind_s
+            if now_s - self._blind_s >= _BLIND_S:
                 raise
             return None
-        self._blind = 0
+        self._blind_s = None
         return state
 
     def _read_log(self, last: bool) -> None:
