@@ -107,6 +107,10 @@ integration: setup-dev docker browser ## tests against the doubles and the conta
 	@.venv/bin/python -m pytest -q tests/integration tests/conformance tests/faults
 	@.venv/bin/python -m pytest -q -m slow tests/unit
 
+.PHONY: faults
+faults: setup-dev docker ## play every fault of the doubles and write docs/faults.md: what the product says of each
+	@cd tests && ../.venv/bin/python -m faults --markdown ../docs/faults.md
+
 .PHONY: molecule
 molecule: setup-dev cpu-setup ## the scenarios in extensions/molecule, the spike on the real vLLM among them
 	@tests/doubles/box/box.sh images

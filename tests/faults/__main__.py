@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m faults")
     parser.add_argument("--double", action="append", choices=("engine", "box"), help="default: both")
     parser.add_argument("--fault", action="append", help="only this one; may be given again")
+    parser.add_argument("--json", type=Path, help="write {row: [what was said, what is wrong]} into this file")
     parser.add_argument("--markdown", type=Path, help="write the page into this file")
     options = parser.parse_args(argv)
     chosen = [row for double in options.double or ("engine", "box") for row in rows(double)]
@@ -39,6 +41,9 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
     wrong = sum(1 for _row, outcome in found if outcome.wrong)
     sys.stdout.write(f"{len(found) - wrong} of {len(found)} right\n")
+    if options.json is not None:
+        kept = {row.id: [outcome.said, outcome.wrong] for row, outcome in found}
+        options.json.write_text(json.dumps(kept), encoding="utf-8")
     if options.markdown is not None:
         options.markdown.write_text(page(found), encoding="utf-8")
     return int(wrong > 0)

@@ -128,8 +128,10 @@ def _holds(value: Any, wanted: Any) -> bool:
 def _named(path: str, value: Any) -> str:
     """Sentences speak for themselves; states, figures and null are shown with their name."""
     text = _text(value)
-    name = path.rpartition(".")[2]
-    return text if " " in text and not isinstance(value, Mapping) else f"{name} {text}"
+    *_others, parent, name = ["", *path.split(".")]
+    # A figure's name is that of what it is the text, or one entry, of.
+    name = parent if name in ("text", "0") else name
+    return text if " " in text.replace(" | ", "") and not isinstance(value, Mapping) else f"{name} {text}"
 
 
 def _text(value: Any) -> str:
@@ -139,6 +141,8 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, Mapping) and {"n", "p50", "max"} <= set(value):
+        return ", ".join(f"{name} {_text(value[name])}" for name in ("n", "p50", "max"))
     if isinstance(value, Sequence):
         return " | ".join(_text(entry) for entry in value) or "nothing"
     return json.dumps(value, ensure_ascii=False, sort_keys=True)

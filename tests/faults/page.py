@@ -11,10 +11,10 @@ from .catalogue import Outcome, Row
 
 HEAD = """# What the product says of each fault
 
-Written by `cd tests && ../.venv/bin/python -m faults --markdown ../docs/faults.md`, which plays every switch of the two
-doubles (see [doubles.md](doubles.md)) and holds what the product answers against what it must. What must be in an
-answer is in `tests/faults/engine.yml` and `tests/faults/box.yml`; `tests/faults/test_faults.py` fails when a row is
-wrong or a switch has none. Figures are of simulated hardware on one machine and differ from run to run.
+Written by `make faults`, which plays every switch of the two doubles (see [doubles.md](doubles.md)) and holds what the
+product answers against what it must. What must be in an answer is in `tests/faults/engine.yml` and
+`tests/faults/box.yml`; `tests/faults/test_faults.py` fails when a row is wrong or a switch has none. Figures are of
+simulated hardware on one machine and differ from run to run.
 
 Who looks: `boot` is what `engine_ready` does while an engine starts; `decode`, `needle`, `sweep`, `agentic` and `probe`
 are the measurements, called as their modules call them against the engine double run as a process. On the box double

@@ -85,7 +85,14 @@ def test_an_answer_is_held_against_what_it_must_say(right: dict[str, object], wr
     row = Row("engine", "f", "boot", right, ["a.list"], "f")
     found = outcome(row, {"a": {"b": 1, "none": None, "list": ["x", "z"]}})
     assert (wrong in found.wrong) if wrong else found.wrong == ""
-    assert found.said == "x / z"
+    assert found.said == "list x / z"
+
+
+def test_what_was_said_is_named_unless_it_is_a_sentence() -> None:
+    series = {"n": 8, "min": 1, "p50": 20.9345, "max": 21.5}
+    found = {"verdict": {"text": "clean"}, "reason": "it is so", "none": None, "series": {"power_w VIN": series}}
+    row = Row("box", "f", "telemetry", {}, ["verdict.text", "reason", "none", "series.power_w VIN"], "f")
+    assert outcome(row, found).said == ("verdict clean; it is so; none null; power\\_w VIN n 8, p50 20.934, max 21.5")
 
 
 def test_what_an_engine_says_cannot_break_the_page() -> None:

@@ -152,8 +152,7 @@ def double() -> Iterator[Box]:
 def box(double: Box) -> Iterator[Box]:
     yield double
     double.heal()
-    # What a fault moved and healing leaves: hidden memory, the owner of the cache.
-    double.shell("sysctl -q -w vm.drop_caches=3; chown -R 0:0 /root/.cache/huggingface; sleep 1")
+    time.sleep(0.5)  # the box's state follows ten times a second
 
 
 @pytest.fixture
@@ -195,13 +194,11 @@ def test_what_a_box_lacks(box: Box, fault: str, field: str, word: str) -> None:
 
 
 def test_everything_at_once_in_one_look(box: Box) -> None:
-    box.fault("port-process", "memory-leak")
-    box.shell("echo '{\"runtimes\": {}}' >/etc/docker/daemon.json; kill -HUP $(cat /run/docker.pid); sleep 1")
-    try:
-        assert [p["field"] for p in box.look()["problems"]] == ["docker_runtime", "port 8090", "memory"]
-    finally:
-        runtime = '{"runtimes": {"nvidia": {"path": "/usr/local/bin/nvidia-container-runtime"}}}'
-        box.shell(f"echo '{runtime}' >/etc/docker/daemon.json; kill -HUP $(cat /run/docker.pid); sleep 1")
+    box.fault("port-process", "memory-leak", "no-runtime")
+    assert [p["field"] for p in box.look()["problems"]] == ["docker_runtime", "port 8090", "memory"]
+    box.heal()
+    time.sleep(0.5)
+    assert box.look()["problems"] == []
 
 
 def test_locks_of_the_cache_that_another_user_owns(box: Box) -> None:

@@ -174,7 +174,7 @@ def _memory(box: Mapping[str, Any], needs: Needs) -> list[Problem]:
 
 
 def remarks(box: Mapping[str, Any]) -> list[str]:
-    """What is not wrong but belongs beside every figure: power mode, floating clocks, throttling, a stale fan conf."""
+    """What is not wrong but belongs beside every figure: power mode, floating clocks, throttling, the fan."""
     found = []
     power = box["power"]
     if power and power["mode"] and not power["mode"].upper().startswith("MAXN"):
@@ -202,6 +202,9 @@ def remarks(box: Mapping[str, Any]) -> list[str]:
             found.append(
                 f"{device['type']} is at {device['state']} of {device['max_state']}: the box is throttling now."
             )
+    turning = (box["hwmon"] or {}).get("fan") or {}
+    if turning.get("pwm") == 0 and turning.get("rpm") == 0:
+        found.append("The fan is off (pwm 0, 0 rpm): figures are of a box that nothing cools.")
     if box["fan"] and box["fan"]["stale_conf"]:
         profile = box["fan"]["status"]["profile"]
         found.append(f"/etc/nvfancontrol.conf was edited but the persisted profile {profile} is what is in force.")

@@ -32,6 +32,8 @@ IMPOSSIBLE_C = -40.0
 _SHAPES_AT_MOST = 32
 
 Parsed = dict[str, Any]
+# temps_c, power_mw, ram used_mb, load_pct of GR3D_FREQ, as in ``Parsed``.
+Kept = tuple[dict[str, float], dict[str, int], "int | None", "int | None"]
 
 
 def parse_line(line: str) -> Parsed | None:
@@ -91,9 +93,6 @@ class _Layout:
     def parsed(self, numbers: Sequence[str], time: Sequence[str] | None) -> Parsed:
         """The fields of a line of this layout, from its numbers as text."""
         swap = self.swap
-        temps = {name: float(numbers[i]) for name, i in self.temps}
-        if temps and min(temps.values()) <= IMPOSSIBLE_C:
-            temps = {name: value for name, value in temps.items() if value > IMPOSSIBLE_C}
         clocks: dict[str, dict[str, Any] | None] = dict.fromkeys(self.off)
         for name, load, mhz in self.clocks:
             clocks[name] = {
@@ -115,10 +114,27 @@ class _Layout:
                 None if core is None else {"load_pct": int(numbers[core[0]]), "mhz": int(numbers[core[1]])}
                 for core in self.cpus
             ],
-            "temps_c": temps,
+            "temps_c": self.temps_c(numbers),
             "power_mw": {name: int(numbers[i]) for name, i in self.rails},
             "clocks": clocks,
         }
+
+    def temps_c(self, numbers: Sequence[str]) -> dict[str, float]:
+        """Degrees by zone, without those of sensors that are switched off."""
+        temps = {name: float(numbers[i]) for name, i in self.temps}
+        if temps and min(temps.values()) <= IMPOSSIBLE_C:
+            return {name: value for name, value in temps.items() if value > IMPOSSIBLE_C}
+        return temps
+
+    def kept(self, numbers: Sequence[str]) -> Kept:
+        """See ``Parser.kept``."""
+        load = next((i for name, i, _mhz in self.clocks if name == "GR3D_FREQ"), None)
+        return (
+            self.temps_c(numbers),
+            {name: int(numbers[i]) for name, i in self.rails},
+            int(numbers[self.ram[0]]) if self.ram else None,
+            None if load is None else int(numbers[load]),
+        )
 
     def pattern(self, line: str) -> re.Pattern[str]:
         """A pattern that any line of this layout matches and no other, its groups being the numbers."""
@@ -146,6 +162,16 @@ class Parser:
 
     def parse(self, line: str) -> Parsed | None:
         """As ``parse_line``."""
+        read = self._read(line)
+        return read[0].parsed(read[1], read[2]) if read else None
+
+    def kept(self, line: str) -> Kept | None:
+        """The part of ``parse`` that a night of telemetry keeps; half of a line is clocks that nobody asks for."""
+        read = self._read(line)
+        return read[0].kept(read[1]) if read else None
+
+    def _read(self, line: str) -> tuple[_Layout, Sequence[str], Sequence[str] | None] | None:
+        """The line's layout, its numbers and its time."""
         line = _whole(line)
         when = _TIME.match(line)
         start, time = (when.end(), when.groups()) if when else (0, None)
@@ -154,10 +180,10 @@ class Parser:
             if found:
                 if i:  # the shape of now comes first
                     self._known.insert(0, self._known.pop(i))
-                return layout.parsed(found.groups(), time)
+                return layout, found.groups(), time
         layout = _Layout(line)
         if not layout.fields:
             return None
         self._known.insert(0, (layout.pattern(line), layout))
         del self._known[_SHAPES_AT_MOST:]
-        return layout.parsed([number[0] for number in layout.numbers], time)
+        return layout, [number[0] for number in layout.numbers], time

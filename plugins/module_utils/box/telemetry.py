@@ -91,15 +91,15 @@ def read_tegrastats(lines: Iterable[str]) -> Iterator[tuple[int, Numbers]]:
         stamp = stamp.rstrip("~")
         if not stamp.isdigit():
             continue
-        parsed = parser.parse(said.rstrip("\n") if cut else said)
-        if parsed is None:
+        kept = parser.kept(said.rstrip("\n") if cut else said)
+        if kept is None:
             continue
-        found: Numbers = {f"temp_c.{name}": value for name, value in parsed["temps_c"].items()}
-        for rail, milliwatts in parsed["power_mw"].items():
+        temps_c, power_mw, ram_used_mb, load = kept
+        found: Numbers = {f"temp_c.{name}": value for name, value in temps_c.items()}
+        for rail, milliwatts in power_mw.items():
             found[f"power_w.{rail}"] = milliwatts / 1000
-        if parsed["ram"]:
-            found["ram_used_mib"] = parsed["ram"]["used_mb"]
-        load = (parsed["clocks"].get("GR3D_FREQ") or {}).get("load_pct")
+        if ram_used_mb is not None:
+            found["ram_used_mib"] = ram_used_mb
         if load is not None:
             found["gpu_load_pct"] = load
         yield int(stamp), found

@@ -28,8 +28,9 @@ SCHEMA = "lobes.spike/boot/1"
 POLL_S = 2.0
 # A server that reported the death of its engine gets this long to exit by itself.
 _DYING_S = 30.0
-# A docker that does not answer is asked again so many times before the wait gives up.
-_BLIND_POLLS = 5
+# A docker that does not answer (it restarts, or the box is busy) is asked again for so long before the wait gives up.
+_BLIND_S = 60.0
+# So many looks come quickly, at a port that nobody listens on yet.
 _EAGER_POLLS = 8
 # An engine whose log says that it serves answers at once; a port that is still refused then leads somewhere else.
 _UNREACHED_S = 60.0
@@ -80,7 +81,7 @@ class BootWait:
         # A wait may begin late (the session was lost and taken up again): the clock runs from the container's start.
         self._late_s = max(0.0, (box.utc() - started).total_seconds()) if started else 0.0
         self._polls = 0
-        self._blind = 0
+        self._blind_s: float | None = None
         self._died_s: float | None = None
         self._served_s: float | None = None
         self._judgement: Judgement | None = None
@@ -142,11 +143,12 @@ class BootWait:
             self.failure = Cause("killed", text, self._log.stage, "Nothing on the box may remove it during a boot.")
             return None
         except SpikeError:
-            self._blind += 1
-            if self._blind >= _BLIND_POLLS:
+            now_s = self._box.monotonic()
+            self._blind_s = now_s if self._blind_s is None else self._blind_s
+            if now_s - self._blind_s >= _BLIND_S:
                 raise
             return None
-        self._blind = 0
+        self._blind_s = None
         return state
 
     def _read_log(self, last: bool) -> None:
@@ -187,7 +189,8 @@ class BootWait:
             return text_cause(state.error, self._log.stage)
         if state.status == "created":
             return Cause("unknown", "the container was never started", "none", "Start it, then wait for it.")
-        return boot_failure(self._log.cause(), self._log.core_exit, self._log.stage, state.exit_code, state.oom_killed)
+        log = self._log
+        return boot_failure(log.cause(), log.core_exit, log.stage, state.exit_code, state.oom_killed, log.told_to_stop)
 
     def _given_up(self, judgement: Judgement) -> Cause | None:
         plan, stage, now_s = self._plan, self._log.stage, self._box.monotonic()

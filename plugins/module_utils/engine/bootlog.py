@@ -135,6 +135,11 @@ class BootLog:
         return self._causes.core_exit
 
     @property
+    def told_to_stop(self) -> bool:
+        """Does the log say that the server was asked to end?"""
+        return self._causes.told_to_stop
+
+    @property
     def engine_died(self) -> bool:
         """Has the log reported the death of an engine process?"""
         return self._causes.engine_died

@@ -145,6 +145,7 @@ class CauseFinder:
         self._unsaid: tuple[str | None, int | None] | None = None
         self.core_exit: int | None = None
         self.engine_died = False
+        self.told_to_stop = False
 
     def feed(self, record: Record, stage: str) -> None:
         """Take one record; ``stage`` is the boot's stage at that line."""
@@ -153,8 +154,10 @@ class CauseFinder:
             self._complete(record)
         if record.level in ("INFO", "WARNING", "DEBUG"):
             # Healthy engines quote errors in notices: no cause is taken from these.
-            if message.startswith("[shutdown]") and "exited unexpectedly" in message:
-                self.engine_died = True
+            if message.startswith("[shutdown]"):
+                self.engine_died = self.engine_died or "exited unexpectedly" in message
+                # A server whose engine has died takes itself down in the same words.
+                self.told_to_stop = self.told_to_stop or ("shutdown triggered" in message and not self.engine_died)
             return
         if "rror" not in message and "xception" not in message and not _OTHER_CAUSE.match(message):
             return
@@ -221,12 +224,18 @@ def text_cause(text: str, stage: str) -> Cause:
 
 
 def boot_failure(
-    log_cause: Cause | None, core_exit: int | None, stage: str, exit_code: int | None, oom_killed: bool
+    log_cause: Cause | None,
+    core_exit: int | None,
+    stage: str,
+    exit_code: int | None,
+    oom_killed: bool,
+    told_to_stop: bool = False,
 ) -> Cause:
     """The cause of a container that ended before it was ready.
 
-    What the log states comes first; then a kill (of the container, or of its engine core as the server reports it);
-    then an exit with 0, which is a failure all the same: the server exits 0 when its engine has died.
+    What the log states comes first; then a kill (of the container, or of its engine core as the server reports it), or
+    that the server was told to stop; then an exit with 0, which is a failure all the same: the server exits 0 when its
+    engine has died.
     """
     if log_cause is not None and log_cause.kind != "unknown":
         return log_cause
@@ -240,6 +249,9 @@ def boot_failure(
         return _killed(f"the container was killed by {_signal(number)} (exit code {exit_code})", number, stage)
     if log_cause is not None:
         return log_cause
+    if told_to_stop:
+        remedy = "Somebody stopped the container, or the container engine ended or restarted: look at its log."
+        return Cause("killed", "the engine was told to stop (SIGTERM) during its boot", stage, remedy)
     if exit_code == 0:
         text = "the container exited with code 0 before it was ready"
         return Cause("exited_0", text, stage, "An engine that dies may exit 0: read the end of the boot log.")

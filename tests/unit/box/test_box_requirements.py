@@ -29,6 +29,7 @@ def a_box(**changes: Any) -> dict[str, Any]:
         "power": {"mode": "MAXN"},
         "cpu": {"pinned": True, "policies": []},
         "fan": None,
+        "hwmon": None,
         "thermal": None,
         "memory": {"total_bytes": 100 * GIB, "available_bytes": 60 * GIB},
         "docker": {"reachable": True, "reason": None, "runtimes": ["nvidia", "runc"]},
@@ -213,10 +214,15 @@ def test_remarks() -> None:
         cpu={"pinned": False, "policies": [{"name": "policy0", "hardware_khz": 242000, "scaling_khz": 2601000}]},
         thermal={"throttling": {"active": [{"type": "gpu-throttle-alert", "state": 1, "max_state": 2}]}},
         fan={"stale_conf": True, "status": {"profile": "quiet"}},
+        hwmon={"fan": {"pwm": 0, "pwm_enable": 0, "rpm": 0}},
     )
-    assert [word in " ".join(remarks(box)) for word in ("120W", "float", "242000", "throttling now", "quiet")] == [
-        True
-    ] * 5
+    words = ("120W", "float", "242000", "throttling now", "quiet", "The fan is off")
+    assert [word for word in words if word not in " ".join(remarks(box))] == []
+
+
+@pytest.mark.parametrize("fan", [None, {}, {"pwm": 0, "rpm": None}, {"pwm": 0, "rpm": 1200}, {"pwm": 77, "rpm": 0}])
+def test_a_fan_that_is_not_surely_off_is_not_called_off(fan: dict[str, int | None] | None) -> None:
+    assert not any("fan is off" in remark for remark in remarks(a_box(hwmon={"fan": fan})))
 
 
 def stat_of(mode: int, uid: int, gid: int) -> os.stat_result:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from ansible_collections.lobes.spike.plugins.module_utils.box.tegrastats import Parser, parse_line
@@ -156,7 +157,15 @@ def test_the_quick_parser_answers_the_same(
         lines.append(line)
     parser = Parser()
     for line in lines * 2:
-        assert parser.parse(line) == parse_line(line), line
+        whole = parse_line(line)
+        assert parser.parse(line) == whole, line
+        assert parser.kept(line) == (None if whole is None else part_of(whole)), line
+
+
+def part_of(whole: dict[str, Any]) -> tuple[Any, ...]:
+    """What telemetry keeps of a line."""
+    load = (whole["clocks"].get("GR3D_FREQ") or {}).get("load_pct")
+    return whole["temps_c"], whole["power_mw"], (whole["ram"] or {}).get("used_mb"), load
 
 
 @given(st.text())

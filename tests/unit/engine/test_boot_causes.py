@@ -13,7 +13,7 @@ def failure(text: str, exit_code: int | None = 1, oom_killed: bool = False) -> C
     log = BootLog()
     log.feed(text.encode())
     log.close()
-    return boot_failure(log.cause(), log.core_exit, log.stage, exit_code, oom_killed)
+    return boot_failure(log.cause(), log.core_exit, log.stage, exit_code, oom_killed, log.told_to_stop)
 
 
 CAUSES = [
@@ -141,6 +141,20 @@ def test_kills_and_exits() -> None:
     assert failure(boot, exit_code=2).kind == "argument"
     assert failure(boot, exit_code=1).kind == "unknown"
     assert failure(boot, exit_code=None).kind == "unknown"
+
+
+def test_a_server_that_was_told_to_stop() -> None:
+    boot = samples.thor(until="Mamba2 SSD")
+    stop = "(APIServer pid=1) INFO 09-13 21:53:00 [launcher.py:130] [shutdown] API server: shutdown triggered\n"
+    died = (
+        "(APIServer pid=1) ERROR 09-13 21:53:00 [core_client.py:710] [shutdown] MPClient: engine core exited "
+        "unexpectedly; starting cleanup\n"
+    )
+    assert failure(boot + stop, exit_code=0) == (
+        "killed", "the engine was told to stop (SIGTERM) during its boot", "mamba_warmup",
+        "Somebody stopped the container, or the container engine ended or restarted: look at its log.",
+    )  # fmt: skip
+    assert failure(boot + died + stop, exit_code=0).kind == "exited_0"
 
 
 def test_quoted_errors_and_client_mistakes_are_no_cause() -> None:

@@ -262,7 +262,7 @@ def test_restarts_and_removals_are_failures() -> None:
 
 def test_docker_may_be_away_for_a_moment_but_not_for_good() -> None:
     play = Play(printed(samples.thor()), ready_at=150)
-    play.docker_fails = range(5, 8)
+    play.docker_fails = range(5, 30)
     assert play.wait()[0]["status"] == "ready"
     play = Play(printed(samples.thor()), ready_at=150)
     play.docker_fails = range(5, 5000)
