@@ -152,12 +152,13 @@ class CauseFinder:
         message = record.message
         if self._unsaid is not None:
             self._complete(record)
+        if message.startswith("[shutdown]"):
+            self.engine_died = self.engine_died or "exited unexpectedly" in message
+            # A server whose engine has died takes itself down in the same words.
+            self.told_to_stop = self.told_to_stop or ("shutdown triggered" in message and not self.engine_died)
+            return
         if record.level in ("INFO", "WARNING", "DEBUG"):
             # Healthy engines quote errors in notices: no cause is taken from these.
-            if message.startswith("[shutdown]"):
-                self.engine_died = self.engine_died or "exited unexpectedly" in message
-                # A server whose engine has died takes itself down in the same words.
-                self.told_to_stop = self.told_to_stop or ("shutdown triggered" in message and not self.engine_died)
             return
         if "rror" not in message and "xception" not in message and not _OTHER_CAUSE.match(message):
             return
