@@ -104,7 +104,8 @@ browser:
 
 .PHONY: integration
 integration: setup-dev docker browser ## tests against the doubles and the container engine, without Ansible's scenarios
-	@.venv/bin/python -m pytest -q tests/integration tests/conformance tests/faults
+	@.venv/bin/python -m pytest -q tests/integration tests/conformance
+	@.venv/bin/python -m pytest -q -m "not slow" tests/faults
 	@.venv/bin/python -m pytest -q -m slow tests/unit
 
 .PHONY: faults
