@@ -103,6 +103,10 @@ integration: setup-dev docker ## tests against the doubles and the container eng
 	@.venv/bin/python -m pytest -q tests/integration tests/conformance tests/faults
 	@.venv/bin/python -m pytest -q -m slow tests/unit
 
+.PHONY: test-faults
+test-faults: setup-dev docker ## whole spikes hit by faults on the simulated Thor, and whether anything is lost; takes half an hour
+	@.venv/bin/python -m pytest -q tests/matrix
+
 .PHONY: molecule
 molecule: setup-dev cpu-setup ## the scenarios in extensions/molecule, the spike on the real vLLM among them
 	@tests/doubles/box/box.sh images
