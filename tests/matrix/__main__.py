@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from .catalogue import Outcome, Row, rows
+from .catalogue import Outcome, rows
 from .page import page
 from .play import Player
 
@@ -42,10 +42,8 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
             bad += int(outcome is not None and bool(outcome.wrong or outcome.lost))
     if options.markdown is not None:
-        # Rows that were played one by one are on the page together; a row that never was is none of its rows.
-        shown: list[tuple[Row, Outcome | None]] = [
-            (row, found.get(row.name)) for row in rows() if row.name in found or row.not_played
-        ]
+        # Rows that were played one by one are on the page together.
+        shown = [(row, None if row.not_played else found.get(row.name)) for row in rows()]
         options.markdown.write_text(page(shown), encoding="utf-8")
     return int(bad > 0)
 

@@ -36,7 +36,7 @@ def page(found: Sequence[tuple[Row, Outcome | None]]) -> str:
 def line(row: Row, outcome: Outcome | None) -> str:
     """One row of the table."""
     if outcome is None:
-        return f"{key(row)}not played: {plain(row.not_played)} | unknown | not played |\n"
+        return f"{key(row)}not played: {plain(row.not_played or 'not yet')} | unknown | not played |\n"
     verdict = "yes" if not outcome.wrong and not outcome.lost else f"no: {plain(outcome.wrong) or 'something is lost'}"
     return f"{key(row)}{plain(outcome.happened)} | {plain(outcome.lost) or 'nothing'} | {verdict} |\n"
 
