@@ -22,7 +22,7 @@ class Row:
     name: str
     fault: str
     promised: str
-    phases: str = "probes,decode"
+    phases: str = "decode"
     variables: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     before: str = ""

@@ -31,6 +31,16 @@ BOX = ROOT / "tests/doubles/box/box.sh"
 NAME, PORT = os.environ.get("MATRIX_BOX", "spike-matrix"), os.environ.get("MATRIX_PORT", "2243")
 LIMIT_S = 300.0
 """Longer than any row takes; what is at work then is ended and the row is wrong."""
+# One result before the fault, and a phase that is long enough for a fault to fall into it.
+DECODE = [
+    {"name": "prose", "prompt": "Write an essay about the tides.", "max_tokens": 128, "runs": 1},
+    {
+        "name": "code",
+        "prompt": "Write a Python module with a class for an interval tree.",
+        "max_tokens": 256,
+        "runs": 4,
+    },
+]
 # Slow enough that a fault can fall into a phase: a run of decode takes about three seconds.
 ENGINE = {"SPIKE_SPEEDUP_BOOT": "180", "SPIKE_SPEEDUP_PREFILL": "100", "SPIKE_SPEEDUP_DECODE": "1"}
 WORKER, OTHERS = "model-gear-vllm-worker", "model-gear-vllm-embed model-gear-vllm-rerank"
@@ -132,7 +142,7 @@ class _Play:
         variables = {
             "ansible_port": int(PORT), "worker_lane_approval": "thor", "spike_evidence_dir": str(self.evidence),
             "spike_arms": "B", "spike_phases": row.phases, "spike_container": container,
-            "spike_telemetry_interval_s": 1, **row.variables,
+            "spike_telemetry_interval_s": 1, "measure_decode": DECODE, **row.variables,
         }  # fmt: skip
         return [
             str(BIN / "ansible-playbook"), "playbooks/lightning-spike.yml", "-i", "inventories/sim", "-l", "thor",
