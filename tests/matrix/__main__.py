@@ -22,12 +22,15 @@ RESULTS = Path(__file__).resolve().parents[2] / ".cache/fault-matrix.json"
 def main(argv: list[str] | None = None) -> int:
     """Exit status 1 when a row that was played is wrong."""
     parser = argparse.ArgumentParser(prog="python3 -m matrix")
-    parser.add_argument("--only", action="append", help="only this row; may be given again")
+    parser.add_argument(
+        "--only", action="append", help="only this row; may be given again, they are played in this order"
+    )
     parser.add_argument("--markdown", type=Path, help="write the page into this file")
     parser.add_argument("--keep", type=Path, help="keep each row's evidence and output in this folder")
     parser.add_argument("--results", type=Path, default=RESULTS, help="what was found, of earlier runs too, as JSON")
     options = parser.parse_args(argv)
-    chosen = [row for row in rows() if not options.only or row.name in options.only]
+    known = {row.name: row for row in rows()}
+    chosen = [known[name] for name in options.only or known]
     found = _read(options.results)
     bad = 0
     with Player() as player:

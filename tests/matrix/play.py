@@ -93,7 +93,7 @@ class Player:
             return _Play(row, folder).outcome()
         finally:
             if keep is not None:
-                shutil.copytree(folder, keep / row.name, dirs_exist_ok=True, symlinks=True)
+                shutil.copytree(folder, keep / row.name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("cp"))
             shutil.rmtree(folder)
 
 
