@@ -112,6 +112,11 @@ integration: setup-dev docker browser ## tests against the doubles and the conta
 faults: setup-dev docker ## play every fault of the doubles and write docs/faults.md: what the product says of each
 	@cd tests && ../.venv/bin/python -m faults --markdown ../docs/faults.md
 
+.PHONY: test-faults
+test-faults: setup-dev docker ## whole spikes hit by faults on the simulated Thor, and whether anything is lost; takes half an hour
+	@.venv/bin/python -m pytest -q -m slow tests/faults
+	@.venv/bin/python -m pytest -q tests/matrix
+
 .PHONY: molecule
 molecule: setup-dev cpu-setup ## the scenarios in extensions/molecule, the spike on the real vLLM among them
 	@tests/doubles/box/box.sh images

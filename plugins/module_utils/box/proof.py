@@ -45,6 +45,11 @@ class Actions:
         stopped = self.lane.get("disposition") == "stopped" and self.lane.get("approval")
         return str(self.lane["name"]) if stopped else None
 
+    def started_since(self, container: Mapping[str, Any]) -> bool:
+        """Whether a container was started after the spike stopped its lane: never by the spike."""
+        started, stopped = container.get("started_utc"), self.lane.get("stopped_utc")
+        return bool(started and stopped and str(started) > str(stopped))
+
     def stopped_lane(self) -> str:
         """The sentence that explains the stopped lane."""
         approval = self.lane.get("approval") or {}
@@ -143,7 +148,15 @@ def _container(what: str, a: Mapping[str, Any], b: Mapping[str, Any], actions: A
         parts = ", ".join(changed_parts(a["configuration_parts"], b["configuration_parts"]))
         found += _values(f"{what}: configuration ({parts})", a["configuration_hash"][:12], b["configuration_hash"][:12])
     found += _values(f"{what}: id", str(a["id"])[:12], str(b["id"])[:12])
-    stopped = actions.stopped_lane() if a["name"] == actions.lane_name and a["running"] and not b["running"] else None
+    lane = a["name"] == actions.lane_name
+    if lane and actions.started_since(b):
+        # Whatever its state is now, also that of one which fails to start for want of memory.
+        since = f"stopped by the spike at {actions.lane['stopped_utc']}"
+        return [
+            *found,
+            Difference(f"{what}: started by someone else", since, f"{b['state']}, since {b['started_utc']}"),
+        ]
+    stopped = actions.stopped_lane() if lane and a["running"] and not b["running"] else None
     if a["state"] != b["state"]:
         found += _values(f"{what}: state", a["state"], b["state"], stopped)
     elif a["running"]:

@@ -247,7 +247,7 @@ def _failed_boot(arm: ArmEvidence, marks: Mapping[str, str]) -> Iterator[str]:
 
 
 def _interrupted_runs(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[str]:
-    """A run that began and never ended, when another one followed it."""
+    """A run that began and never ended, or was ended by Ctrl-C or a signal, when another one followed it."""
     open_run: str | None = None
     for event in evidence.events:
         if event.kind == "run.begin":
@@ -255,7 +255,7 @@ def _interrupted_runs(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[
                 mark = marks.get("events.jsonl", "")
                 yield f"The run of {open_run} was interrupted; the run of {event.utc} went on. {mark}"
             open_run = event.utc
-        elif event.kind == "run.end":
+        elif event.kind == "run.end" and not flag(event.data, "interrupted"):
             open_run = None
 
 
@@ -266,7 +266,8 @@ def _in_flight(evidence: Evidence, marks: Mapping[str, str]) -> Iterator[str]:
     for event in evidence.events:
         if event.kind == "begin":
             begun = clean(event.data.get("begun", "measurement"), 40), event.utc
-        elif "result" in event.data:
+        elif event.kind in ("result", "incident"):
+            # Whatever it is of: the run has gone on, past a measurement that was skipped or has failed, too.
             begun = None
         elif event.kind in ("run.begin", "evidence") and begun is not None:
             yield f"The {begun[0]} begun at {begun[1]} had not reported when the run broke off. {mark}"

@@ -341,6 +341,16 @@ def stopped_box() -> dict[str, Any]:
     return after
 
 
+@pytest.mark.parametrize("state", ["running", "restarting", "exited"])
+def test_a_lane_that_someone_started_after_the_stop_is_not_explained_by_it(state: str) -> None:
+    after = stopped_box()
+    after["containers"][0].update(running=state == "running", state=state, started_utc="2026-09-13T23:59:00Z")
+    lane = {**LANE, "stopped_utc": "2026-09-13T23:00:00Z"}
+    found = differences(after, lane=lane)
+    assert found["container worker: started by someone else"] is None
+    assert "container worker: state" not in found
+
+
 def test_what_the_spike_did_is_explained_by_its_record() -> None:
     after = stopped_box()
     after["docker"]["images"] = [*after["docker"]["images"], {"id": "j", "reference": "vllm@sha256:1"}]

@@ -206,3 +206,15 @@ def test_a_measurement_in_flight_is_named(sim_small: Path) -> None:
     assert build(from_events([*opened, result]), partial=True).incidents == ()
     again = build(from_events([*opened, event(4, "run.begin")]), partial=True).incidents
     assert any("had not reported when the run broke off" in line for line in again)
+    # A phase that was not asked for begins as a task all the same, is skipped and reports nothing; the run goes on.
+    skipped = [*opened, event(4, "result", box={"simulated": True}), event(5, "evidence", evidence={})]
+    assert not any("had not reported" in line for line in build(from_events(skipped), partial=True).incidents)
+
+
+def test_a_run_that_was_ended_by_a_signal_is_told_as_interrupted(sim_small: Path) -> None:
+    opened = [event(1, "run.begin"), event(2, "spike", spike=dict(load(sim_small).spike))]
+    broken_off = [*opened, event(3, "run.end", interrupted=True), event(4, "run.begin")]
+    told = build(from_events(broken_off), partial=True).incidents
+    assert any("was interrupted; the run of" in line for line in told)
+    whole = [*opened, event(3, "run.end", ok=1), event(4, "run.begin")]
+    assert not any("was interrupted" in line for line in build(from_events(whole), partial=True).incidents)
