@@ -41,7 +41,9 @@ options:
     type: path
     required: true
   results_path:
-    description: Where the boot document is written. While waiting, progress is in the file C(<results_path>.progress).
+    description:
+      - Where the boot document is written. While waiting, progress is in the file C(<results_path>.progress).
+      - The document of another boot and its log are set aside as C(<path>.earlier-<time>).
     type: path
     required: true
   time_limit_s:
@@ -143,6 +145,8 @@ planned:
   sample: {container: lobes-spike-B, endpoint: "http://127.0.0.1:8090", time_limit_s: 1800}
 """
 
+import json
+import os
 import time
 from datetime import datetime, timezone
 from typing import Any
@@ -191,11 +195,25 @@ def plan_of(params: dict[str, Any]) -> BootPlan:
     )
 
 
+def keep_earlier(results_path: str, log_path: str, boot_id: str) -> None:
+    """Set the document and the log of another boot aside, which an interrupted spike has measured on."""
+    try:
+        with open(results_path, encoding="utf-8") as handle:
+            earlier = json.load(handle)
+    except (OSError, ValueError, RecursionError):
+        return
+    if isinstance(earlier, dict) and earlier.get("boot_id") not in (None, boot_id):
+        for path in (results_path, log_path):
+            if os.path.isfile(path):
+                store.set_aside(path, "earlier")
+
+
 def wait(module: AnsibleModule, plan: BootPlan, endpoint: Endpoint) -> dict[str, Any]:
     """Wait, write the document, and return what the module returns; raises SpikeError with it when the boot failed."""
     params = module.params
     run = docker_runner(module.run_command)
     first = inspect(run, params["container"])
+    keep_earlier(params["results_path"], params["log_path"], first.boot_id)
     follower = LogFollower(run, first.id, first.started_at, params["log_path"])
     base = {"schema": progress.SCHEMA, "phase": "boot", "name": plan.arm, **progress.own_identity()}
     progress_path = progress.progress_path(params["results_path"])

@@ -85,6 +85,18 @@ def test_check_mode_touches_nothing(box: Path) -> None:
     assert not (box / "l").exists()
 
 
+def test_an_earlier_boot_is_set_aside_and_the_same_one_is_written_over(box: Path) -> None:
+    container(box, "exited", samples.failed("torch.OutOfMemoryError: CUDA out of memory."), 1)
+    log, document = box / "B.boot.log", box / "B.boot.json"
+    log.write_text("the first boot's log\n")
+    document.write_text(json.dumps({"boot_id": "another@boot"}))
+    run("engine_ready", box, **READY, log_path=str(log), results_path=str(document))
+    assert [json.loads(path.read_text()) for path in box.glob("B.boot.json.earlier-*")] == [{"boot_id": "another@boot"}]
+    assert [path.read_text() for path in box.glob("B.boot.log.earlier-*")] == ["the first boot's log\n"]
+    run("engine_ready", box, **READY, log_path=str(log), results_path=str(document))
+    assert len(list(box.glob("*.earlier-*"))) == 2
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
