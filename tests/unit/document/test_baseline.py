@@ -250,6 +250,7 @@ PLAY = """
 """
 
 
+@pytest.mark.slow
 def test_the_verdict_fails_where_that_is_asked(tmp_path: Path, earlier: Path) -> None:
     folder = later(tmp_path, 0.9)
     lay_beside(folder, earlier)

@@ -278,6 +278,7 @@ def test_a_damaged_box_does_not_spoil_the_page(three: Path) -> None:
     assert any("spike.json: is not whole JSON" in line for line in found["thor-2"]["why"])
 
 
+@pytest.mark.slow
 def test_the_play_of_the_spike_ends_with_the_page_under_a_limit_too(three: Path, tmp_path: Path) -> None:
     plays = yaml.safe_load((ROOT / "playbooks" / "lightning_spike.yml").read_text(encoding="utf-8"))
     play = next(play for play in plays if play["name"] == "Lay the boxes side by side")

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+# These run ansible-playbook, which takes seconds; make check leaves them out.
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 REPOSITORY = Path(__file__).resolve().parents[3]
 

@@ -13,6 +13,9 @@ import pytest
 from ansible_collections.lobes.spike.plugins.plugin_utils.events import read_events
 from ansible_collections.lobes.spike.plugins.plugin_utils.publish import problems
 
+# These run ansible-playbook, which takes seconds; make check leaves them out.
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 EVIDENCE = Path(__file__).resolve().parents[2] / "fixtures" / "evidence"
 
