@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 copy=$work/ansible_collections/lobes/spike
 mkdir -p "$copy"
 # Files deleted but not committed are still listed by git, hence the test for existence.
-(cd "$root" && git ls-files -z --cached --others --exclude-standard -- . ':!.*' ':!requirements' ':!tools' ':!tests' |
+(cd "$root" && git ls-files -z --cached --others --exclude-standard -- . ':!.*' ':!requirements' ':!tools' ':!tests' ':!docs/examples' |
   while IFS= read -r -d '' file; do [ -e "$file" ] && printf '%s\0' "$file"; done | xargs -0 cp -P --parents -t "$copy"
   cp --parents tests/config.yml tests/sanity/ignore-*.txt -t "$copy" 2>/dev/null || true)
 
