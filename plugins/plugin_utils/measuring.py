@@ -16,6 +16,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ..module_utils.results.document import task_result
 from .document.words import clean
 from .evidence import texts
 from .watching import Lost, Seen, Timing, watch
@@ -79,8 +80,9 @@ class MeasuringAction(ActionBase):
         def sleep(seconds: float) -> None:
             time.sleep(seconds)
             if os.getppid() != run:
-                # Nobody waits for this watch any more; the next run of the spike takes the measurement up.
-                raise AnsibleActionFail("The run of ansible-playbook is gone; what it measured goes on.")
+                # Nobody waits for this watch any more, nor reads what a worker would send before it ends; the next run
+                # of the spike takes the measurement up.
+                os._exit(1)
 
         try:
             seen = watch(box, timing, tell, time.monotonic, sleep)
@@ -200,21 +202,14 @@ def ended(seen: Seen, path: str) -> dict[str, Any]:
         return dict(seen.returned)
     found = seen.inspected or {}
     result = found.get("result")
-    kept = {"result": result, "results_path": path, "changed": False}
     if found.get("finished") and isinstance(result, Mapping):
-        summary = result.get("summary")
-        taken = dict(summary) if isinstance(summary, Mapping) else {}
-        return {
-            **taken,
-            **kept,
-            "status": result.get("status"),
-            "reason": result.get("reason"),
-            "name": result.get("name"),
-        }
+        return {"changed": False, **task_result(result, path, None, False)}
     why = found.get("why") or "its process is gone"
     had = "what it had finished is kept" if result else "it had finished nothing"
     return {
-        **kept,
+        "changed": False,
+        "result": result,
+        "results_path": path,
         "failed": True,
         "msg": f"The measurement ended without a result ({found.get('state')}): {why}; {had}.",
     }

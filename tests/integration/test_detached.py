@@ -58,6 +58,12 @@ def result_of(process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
     return {**json.loads("{" + body), "failed": "FAILED!" in head}, text
 
 
+def children(pid: int) -> list[int]:
+    """The workers of a run."""
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout
+    return [int(line) for line in found.split()]
+
+
 def wait_for(path: Path) -> dict[str, Any]:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -90,12 +96,16 @@ def test_the_controller_s_death_leaves_it_running_and_the_same_command_takes_it_
     path = tmp_path / "B.decode-prose.json"
     first = start(endpoint, path, max_tokens=400)
     progress = wait_for(Path(f"{path}.progress"))
+    workers = [Path(f"/proc/{pid}") for pid in children(first.pid)]
+    assert workers
     first.send_signal(signal.SIGKILL)
-    first.communicate(timeout=30)
+    first.wait(timeout=30)
     assert Path(f"/proc/{progress['pid']}").exists()
     second, text = result_of(start(endpoint, path, max_tokens=400))
     assert "another job measures this already" in text
-    assert (second["status"], second["completion_tokens"]) == ("complete", [400])
+    assert (second["status"], second["completion_tokens"], second["failed_runs"]) == ("complete", [400], 0)
+    assert len(second["samples"]) == 1
+    assert not any(worker.exists() for worker in workers), "a worker outlived its run"
     assert wait_for(path)["window"]["start_utc"] == second["result"]["window"]["start_utc"]
     assert not list(tmp_path.glob("*.earlier-*")), "the first job's result is the only one"
 

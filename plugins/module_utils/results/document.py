@@ -95,10 +95,30 @@ def for_return(document: Mapping[str, Any]) -> dict[str, Any]:
     A cut text ends in a mark saying how long it was. Nothing else is changed.
     """
     lean: dict[str, Any] = _cut({key: value for key, value in document.items() if key != "samples"})
-    lean["samples"] = [
-        _cut({key: value for key, value in sample.items() if key != "events"}) for sample in document.get("samples", ())
-    ]
+    lean["samples"] = [_cut(_without_events(sample)) for sample in document.get("samples", ())]
     return lean
+
+
+def task_result(document: Mapping[str, Any], path: str | None, sha256: str | None, reused: bool) -> dict[str, Any]:
+    """What a measuring module returns for a result document, wherever it comes from.
+
+    The summary's count ``failed`` is returned as ``failed_runs``: in a task's result it would fail the task.
+    """
+    out = {"failed_runs" if key == "failed" else key: value for key, value in document["summary"].items()}
+    if document["phase"] == "decode":
+        out["samples"] = [_without_events(sample) for sample in document["samples"]]
+    return {
+        **out,
+        **{key: document[key] for key in ("status", "reason", "name")},
+        "results_path": path,
+        "results_sha256": sha256,
+        "reused": reused,
+        "result": for_return(document),
+    }
+
+
+def _without_events(sample: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in sample.items() if key != "events"}
 
 
 def _cut(value: Any) -> Any:

@@ -67,9 +67,7 @@ def run(plan: DecodePlan, common: Common, clocks: Clocks | None = None) -> dict[
         for measured in measurements:
             if repetitive(measured.samples[0].text):
                 phase.notes.append(f"{measured.label}: the text repeats itself: degenerate output?")
-        summary = _summary(plan, phase)
-        lean = [{key: value for key, value in sample.items() if key != "events"} for sample in phase.samples]
-        return phase.finish(summary, returned={"samples": lean})
+        return phase.finish(_summary(plan, phase))
 
 
 def _body(plan: DecodePlan, common: Common, server: Server, messages: list[dict[str, Any]]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ..engine.metrics import Exposition, delta
 from ..errors import SpikeError
 from ..results import progress as progress_files
 from ..results import store
-from ..results.document import COLLECTION_VERSION, Document, for_return, plan_sha256, status_of
+from ..results.document import COLLECTION_VERSION, Document, plan_sha256, status_of, task_result
 from ..results.window import Clocks, Window
 from . import cache, checks, witnesses
 from .companion import Companion, StallWatch
@@ -399,26 +399,14 @@ class Run:
                 os.waitpid(pid, 0)
         self._children = []
 
-    def finish(
-        self, summary: Mapping[str, Any], returned: Mapping[str, Any] | None = None, reason: str | None = None
-    ) -> dict[str, Any]:
+    def finish(self, summary: Mapping[str, Any]) -> dict[str, Any]:
         """Write the result and return what the module returns."""
-        document = self.document(summary, reason=reason)
+        document = self.document(summary)
         path, digest = self.common.results_path, None
         if path is not None:
             digest = store.write_atomic(path, store.encode(document))
             store.remove(progress_files.partial_path(path))
-        return {
-            **_for_task(summary),
-            **(returned or {}),
-            "status": document["status"],
-            "reason": document["reason"],
-            "name": self.name,
-            "results_path": path,
-            "results_sha256": digest,
-            "reused": False,
-            "result": for_return(document),
-        }
+        return task_result(document, path, digest, False)
 
 
 def reused(phase: str, plan: Any, common: Common) -> dict[str, Any] | None:
@@ -432,21 +420,7 @@ def reused(phase: str, plan: Any, common: Common) -> dict[str, Any] | None:
     document = store.read(path).document
     if document is None or stale(phase, plan_json(plan, common), common) is not None:
         return None
-    lean = for_return(document)
-    return {
-        **_for_task(document["summary"]),
-        "samples": lean["samples"],
-        **{key: document[key] for key in ("status", "reason", "name")},
-        "results_path": path,
-        "results_sha256": store.sha256_of(path),
-        "reused": True,
-        "result": lean,
-    }
-
-
-def _for_task(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """A summary as a task's result, in which ``failed`` would mean that the task failed."""
-    return {"failed_runs" if key == "failed" else key: value for key, value in summary.items()}
+    return task_result(document, path, store.sha256_of(path), True)
 
 
 def stale(phase: str, plan: Mapping[str, Any], common: Common) -> str | None:
