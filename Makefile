@@ -139,7 +139,7 @@ bench: setup-dev ## accuracy and cost of the client beside the public tools, int
 	@cd tests && ../.venv/bin/python -m bench
 
 .PHONY: test
-test: ## every test; under forty minutes on a fresh machine
+test: ## every test; about three quarters of an hour on two cores
 	@tools/test.sh $(TESTS)
 
 .PHONY: lock
