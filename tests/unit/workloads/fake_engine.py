@@ -63,7 +63,7 @@ class FakeEngine:
             ("prompt", "generation", "finished", "computed", "hits", "queries", "ttft_sum", "ttft_count", "running"),
             0.0,
         )
-        self.open = 0
+        self.open: set[BaseHTTPRequestHandler] = set()
         self.most_open = 0
 
     def __enter__(self) -> FakeEngine:
@@ -139,13 +139,17 @@ class FakeEngine:
     def chat(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         with self.lock:
             self.requests.append(body)
-            self.open += 1
-            self.most_open = max(self.most_open, self.open)
+            self.open.add(handler)
+            self.most_open = max(self.most_open, len(self.open))
         try:
             self.chat_now(handler, body)
         finally:
-            with self.lock:
-                self.open -= 1
+            self.leave(handler)
+
+    def leave(self, handler: BaseHTTPRequestHandler) -> None:
+        """Count a request as over. Before its last bytes: a client may send its next as soon as it has them."""
+        with self.lock:
+            self.open.discard(handler)
 
     def chat_now(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         began = time.monotonic()
@@ -193,6 +197,7 @@ class FakeEngine:
             usage = {**usage, "completion_tokens": done}
             self.event(handler, merged(group), None, usage)
             if reply.error_after is not None and done >= reply.error_after:
+                self.leave(handler)
                 handler.wfile.write(b'data: {"error":{"message":"EngineCore died","code":500}}\n\ndata: [DONE]\n\n')
                 return
             if self.token_s:
@@ -206,6 +211,7 @@ class FakeEngine:
                 "queue_time_ms": 0.0,
                 "generation_time_ms": (time.monotonic() - first) * 1e3,
             }
+        self.leave(handler)
         handler.wfile.write(b"data: " + json.dumps(last).encode() + b"\n\ndata: [DONE]\n\n")
 
     def whole(
@@ -219,6 +225,7 @@ class FakeEngine:
             ]
         usage = {**usage, "completion_tokens": len(pieces)}
         choice = {"index": 0, "message": message, "finish_reason": finish}
+        self.leave(handler)
         self.send(handler, {"choices": [choice], "usage": usage, "model": self.model})
 
     def look_up(self, prompt: list[str]) -> int:
