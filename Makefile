@@ -104,7 +104,8 @@ browser:
 
 .PHONY: integration
 integration: setup-dev docker browser ## tests against the doubles and the container engine, without Ansible's scenarios
-	@.venv/bin/python -m pytest -q tests/integration tests/conformance
+	@tools/integration.sh
+	@.venv/bin/python -m pytest -q tests/conformance
 	@.venv/bin/python -m pytest -q -m "not slow" tests/faults
 	@.venv/bin/python -m pytest -q -m slow tests/unit
 
@@ -125,6 +126,10 @@ molecule: setup-dev cpu-setup ## the scenarios in extensions/molecule, the spike
 .PHONY: real-engine
 real-engine: setup-dev cpu-setup ## the whole spike on the real vLLM, and whether the document says what the engine did
 	@tools/molecule.sh real_engine
+
+.PHONY: real-interruptions
+real-interruptions: setup-dev cpu-setup ## a spike on the real vLLM interrupted five times beside one left alone; takes half an hour
+	@.venv/bin/python tests/real/interruptions.py build/interruptions
 
 .PHONY: package
 package: setup-dev ## the collection's tarball in build/package, installed elsewhere and checked from there

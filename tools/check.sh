@@ -6,8 +6,6 @@
 
 venv=.venv
 if [[ ${1:-} == .venv* ]]; then venv=$1; shift; fi
-logs=$build/check/${venv#.}
-mkdir -p "$logs"
 cd "$root"
 PATH=$root/$venv/bin:$PATH
 # What ansible prints while loading must not depend on who runs it.
@@ -34,34 +32,14 @@ syntax() {
   done
 }
 
-# run NAME: one check, its output to a file, one line on the terminal.
-run() {
-  local begin=$SECONDS verdict=ok
-  ( "$1" ) >"$logs/$1.log" 2>&1 || verdict=FAILED
-  printf '%-10s %-6s %3d s\n' "$1" "$verdict" $((SECONDS - begin))
-  echo "$verdict" >"$logs/$1.verdict"
-}
+job() { "$1" 2>&1 | sed '/^WARNING: Location/d'; }
 
 # The quickest first, then those that take most of the time, so that both cores are busy to the end.
 names=(sanity units syntax)
 [ "$venv" != .venv ] || names=(ruff yaml changelog scripts types sanity units lint docs syntax)
 [ $# = 0 ] || names=("$@")
 for name in "${names[@]}"; do declare -F "$name" >/dev/null || die "unknown check '$name'"; done
-rm -f "$logs"/*.verdict
 if [[ " ${names[*]} " == *" scripts "* ]]; then packages "checks the shell scripts" shellcheck; fi
-export venv logs collection
-export -f run "${names[@]}"
-printf '%s\n' "${names[@]}" | xargs -P 2 -I NAME bash -c 'run NAME'
-failed=0 passed=0
-for name in "${names[@]}"; do
-  if [ "$(cat "$logs/$name.verdict" 2>/dev/null)" = ok ]; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-    printf '\n--- %s (%s)\n' "$name" "${logs#"$root"/}/$name.log"
-    grep -v -e '^WARNING: Location' "$logs/$name.log" | tail -n 60
-  fi
-done
-echo
-echo "check: $passed passed, $failed failed"
-[ "$failed" = 0 ]
+export venv collection
+export -f "${names[@]}"
+run_jobs 2 "$build/check/${venv#.}" "${names[@]}"

@@ -78,3 +78,35 @@ only_one() {
 
 # digest FILE...: one hash over their names and contents.
 digest() { (cd "$root" && sha256sum "$@") | sha256sum | cut -c1-16; }
+
+# run_jobs AT_ONCE LOGS NAME...: the caller's exported function `job NAME` for each NAME, so many at once, the first ones
+# first. A line for each on the terminal, its output in LOGS/NAME.log; the ends of those that failed are printed last.
+run_jobs() {
+  local at_once=$1 name passed=0 failed=0
+  logs=$2
+  shift 2
+  mkdir -p "$logs"
+  export logs
+  export -f job timed_job
+  for name in "$@"; do rm -f "$logs/$name.verdict"; done
+  printf '%s\n' "$@" | xargs -P "$at_once" -I NAME bash -o pipefail -c 'timed_job NAME'
+  for name in "$@"; do
+    if [ "$(cat "$logs/$name.verdict" 2>/dev/null)" = ok ]; then
+      passed=$((passed + 1))
+    else
+      failed=$((failed + 1))
+      printf '\n--- %s (%s)\n' "$name" "${logs#"$root"/}/$name.log"
+      tail -n 80 "$logs/$name.log"
+    fi
+  done
+  echo
+  echo "$(basename "$0" .sh): $passed passed, $failed failed"
+  [ "$failed" = 0 ]
+}
+
+timed_job() {
+  local begin=$SECONDS verdict=ok
+  ( job "$1" ) >"$logs/$1.log" 2>&1 </dev/null || verdict=FAILED
+  printf '%-24s %-6s %4d s\n' "$1" "$verdict" $((SECONDS - begin))
+  echo "$verdict" >"$logs/$1.verdict"
+}

@@ -1,31 +1,26 @@
 #!/usr/bin/env bash
-# Usage: molecule.sh [NAME...]     Runs the scenarios in extensions/molecule, all unless named, one after the other.
+# Usage: molecule.sh [NAME...]     Runs the scenarios in extensions/molecule, all unless named, two at a time.
 . "$(dirname "$0")/lib.sh"
 
 cd "$root"
 PATH=$root/.venv/bin:$PATH
-# Molecule's own folder, so that two checkouts do not share state.
-export MOLECULE_EPHEMERAL_DIRECTORY ANSIBLE_FORCE_COLOR=0 PY_COLORS=0
 scenarios=("$@")
 if [ $# = 0 ]; then
   for file in extensions/molecule/*/molecule.yml; do
     [ -e "$file" ] && scenarios+=("$(basename "$(dirname "$file")")")
   done
 fi
-mkdir -p "$build/molecule"
-passed=0 failed=0
+
+# A folder of its own for each scenario, so that neither two of them nor two checkouts share state.
+export root ANSIBLE_FORCE_COLOR=0 PY_COLORS=0
+job() { MOLECULE_EPHEMERAL_DIRECTORY=$root/.cache/molecule/$1 molecule test -s "$1"; }
+
+# What measures a real engine wants the machine to itself.
+alone=() together=()
 for name in "${scenarios[@]}"; do
-  begin=$SECONDS
-  MOLECULE_EPHEMERAL_DIRECTORY=$root/.cache/molecule/$name
-  if molecule test -s "$name" >"$build/molecule/$name.log" 2>&1 </dev/null; then
-    passed=$((passed + 1))
-    printf '%-24s ok     %3d s\n' "$name" $((SECONDS - begin))
-  else
-    failed=$((failed + 1))
-    printf '%-24s FAILED %3d s; the end of build/molecule/%s.log:\n' "$name" $((SECONDS - begin)) "$name"
-    tail -n 80 "$build/molecule/$name.log"
-  fi
+  if [ "$name" = real_engine ]; then alone+=("$name"); else together+=("$name"); fi
 done
-echo
-echo "molecule: $passed passed, $failed failed"
-[ "$failed" = 0 ]
+status=0
+if [ ${#together[@]} -gt 0 ]; then run_jobs 2 "$build/molecule" "${together[@]}" || status=1; fi
+if [ ${#alone[@]} -gt 0 ]; then run_jobs 1 "$build/molecule" "${alone[@]}" || status=1; fi
+[ "$status" = 0 ]

@@ -28,6 +28,7 @@ class Row:
     before: str = ""
     when: Mapping[str, str] = field(default_factory=dict)
     inject: Mapping[str, str] = field(default_factory=dict)
+    small_disk: bool = False
     heal: str = ""
     exit: str = "any"
     says: Sequence[str] = ()

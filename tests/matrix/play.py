@@ -55,6 +55,7 @@ rm -rf ~/lightning-spike
 RESULTS = (
     "cd ~/lightning-spike 2>/dev/null && find . -path '*/results*/*.json*' ! -name '*.progress' ! -name '*.partial'"
 )
+FILLER = "fills-the-disk"
 RECORDER = """python3 - <<'END'
 import glob, json, os
 for about in glob.glob(os.path.expanduser("~/lightning-spike/*/telemetry/recorder.json")):
@@ -89,12 +90,15 @@ class Player:
     def play(self, row: Row, keep: Path | None = None) -> Outcome:
         """Play a row; its evidence and what was said go to ``keep`` where one is given."""
         folder = Path(tempfile.mkdtemp(prefix="matrix-"))
-        try:
-            return _Play(row, folder).outcome()
-        finally:
+        with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, folder)
+            played = _Play(row, folder)
+            if row.small_disk:
+                stack.enter_context(_small_disk(played.evidence))
             if keep is not None:
-                shutil.copytree(folder, keep / row.name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("cp"))
-            shutil.rmtree(folder)
+                ignore = shutil.ignore_patterns("cp", FILLER)
+                stack.callback(shutil.copytree, folder, keep / row.name, dirs_exist_ok=True, ignore=ignore)
+            return played.outcome()
 
 
 class _Play:
@@ -115,6 +119,7 @@ class _Play:
         first, measured, other = self._first()
         if row.heal:
             on_box(row.heal)
+        (self.evidence / FILLER).unlink(missing_ok=True)
         happened = [_ended("the spike", first)]
         self._exit("the spike", first, row.exit)
         self._says("the spike", first.said, row.says)
@@ -198,6 +203,8 @@ class _Play:
                 os.killpg(process.pid, signal.Signals[what])
             elif whom == "connection":
                 os.kill(self._master(), signal.Signals[what])
+            elif whom == "evidence":
+                subprocess.run(["dd", "if=/dev/zero", f"of={self.evidence / FILLER}", "bs=4k"], capture_output=True)
             elif whom == "host":
                 subprocess.run(what.format(name=NAME), shell=True, check=True, capture_output=True)
                 subprocess.run([BOX, "up", NAME, PORT], check=True, stdout=subprocess.DEVNULL)
@@ -315,6 +322,17 @@ class _Play:
             said = on_box(command)
             if not re.search(wanted, said):
                 self.wrong.append(f"on the box, {command!r} says {said.strip()[:200]!r}, not {wanted!r}")
+
+
+@contextlib.contextmanager
+def _small_disk(folder: Path) -> Iterator[None]:
+    """A small file system of its own, which this machine's disk does not notice when it is full."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", folder], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
 
 
 def on_box(command: str) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,8 @@ def test_the_page_shows_every_row() -> None:
 def test_nothing_is_lost(row: Row, player: Player) -> None:
     if row.not_played:
         pytest.skip(row.not_played)
+    if row.small_disk and os.geteuid():
+        pytest.skip("only root may mount")
     outcome = player.play(row)
     assert not outcome.lost, outcome
     assert not outcome.wrong, outcome
