@@ -143,6 +143,10 @@ conformance: setup-dev ## ours, and the public tools in .cache/peers, on every o
 bench: setup-dev ## accuracy and cost of the client beside the public tools, into docs/benchmark.md; wants a quiet machine
 	@cd tests && ../.venv/bin/python -m bench
 
+.PHONY: bench-scale
+bench-scale: setup-dev docker ## what 1, 10 and 100 boxes cost their controller, into docs/scale.md; takes half an hour
+	@cd tests && ../.venv/bin/python -m bench.scale --markdown ../docs/scale.md
+
 .PHONY: test
 test: ## every test; about three quarters of an hour on two cores
 	@tools/test.sh $(TESTS)
