@@ -135,6 +135,10 @@ real-interruptions: setup-dev cpu-setup ## a spike on the real vLLM interrupted 
 package: setup-dev ## the collection's tarball in build/package, installed elsewhere and checked from there
 	@tools/package.sh
 
+.PHONY: ee
+ee: setup-dev ## the build context of the execution environment, in build/ee; the image itself needs an image registry
+	@tools/ee.sh
+
 .PHONY: conformance
 conformance: setup-dev ## ours, and the public tools in .cache/peers, on every odd stream of tests/conformance
 	@cd tests && ../.venv/bin/python -m conformance run --markdown ../docs/conformance.md --results ../.cache/conformance.json
