@@ -18,7 +18,7 @@ PHASES = ("probe", "decode", "needle", "sweep", "agentic", "calibrate")
 STATUSES = ("complete", "partial", "failed")
 
 # The same as galaxy.yml (a test compares): a result says which measuring code made it.
-COLLECTION_VERSION = "0.1.0"
+COLLECTION_VERSION = "1.0.0"
 
 TEXT_LIMIT = 4000
 """Longest text that a module hands back; the file on disk keeps it whole."""
