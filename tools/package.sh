@@ -15,6 +15,9 @@ cd "$root"
 tarball=$(ls "$dir"/lobes-spike-*.tar.gz)
 say "built $(basename "$tarball"), $(du -k "$tarball" | cut -f1) KiB"
 if tar -tzf "$tarball" | grep -E '^(tests|tools|build|evidence|extensions)/|\.pyc$|^\.'; then die "the tarball holds what is not for users"; fi
+for file in README.md CHANGELOG.rst changelogs/changelog.yaml meta/runtime.yml meta/execution-environment.yml; do
+  tar -tzf "$tarball" "$file" >/dev/null 2>&1 || die "the tarball has no $file"
+done
 
 # community.docker, which it depends on, is in the environment already: there is no Galaxy here.
 "$venv/bin/ansible-galaxy" collection install --offline --no-deps -p "$dir/collections" "$tarball" >"$dir/install.log" 2>&1
@@ -23,12 +26,12 @@ if tar -tzf "$tarball" | grep -E '^(tests|tools|build|evidence|extensions)/|\.py
 export ANSIBLE_CONFIG=$dir/elsewhere/ansible.cfg ANSIBLE_COLLECTIONS_PATH=$dir/collections ANSIBLE_NOCOLOR=1
 printf '[defaults]\ncallbacks_enabled = lobes.spike.transcript\ninterpreter_python = auto_silent\n' >"$ANSIBLE_CONFIG"
 cd "$dir/elsewhere"
-for playbook in lightning_spike restart_worker measure cleanup transcript; do
+for playbook in lightning_spike restart_worker measure cleanup transcript fleet; do
   "$venv/bin/ansible-playbook" "lobes.spike.$playbook" -i "$root/inventories/sim" -e evidence_dir=. --list-tasks >"$dir/$playbook.log" ||
     die "lobes.spike.$playbook is not found or does not parse; see $dir/$playbook.log"
 done
 "$venv/bin/ansible-doc" --json -t module -l lobes.spike >"$dir/modules.json"
-say "installed; five playbooks and $("$venv/bin/python" -c 'import json,sys; print(len(json.load(sys.stdin)))' <"$dir/modules.json") modules are found by their full names"
+say "installed; six playbooks and $("$venv/bin/python" -c 'import json,sys; print(len(json.load(sys.stdin)))' <"$dir/modules.json") modules are found by their full names"
 
 if "$venv/bin/python" -c 'import galaxy_importer' 2>/dev/null; then
   "$venv/bin/python" -m galaxy_importer.main "$tarball" >"$dir/importer.log" 2>&1 || { tail -n 30 "$dir/importer.log"; die "galaxy-importer refuses it"; }
