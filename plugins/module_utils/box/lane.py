@@ -71,12 +71,21 @@ def plan_stop(view: View, name: str, earlier: Record | None) -> Plan:
     lane = view.lane
     if lane is None:
         return Plan("none", f"There is no container {name} on this box.", "absent")
+    record = earlier or {}
+    ours = record.get("disposition") in ("stopped", "stopping") and (record.get("before") or {}).get("id") == lane["id"]
+    others = " Someone else started it after this spike had stopped it." if ours and started_since(record, lane) else ""
     if is_up(lane):
-        return Plan("stop", f"The container {name} runs.", "stopped")
-    ours = earlier is not None and earlier.get("disposition") in ("stopped", "stopping")
-    if earlier and ours and (earlier.get("before") or {}).get("id") == lane["id"]:
-        return Plan("none", f"The container {name} is stopped since this spike stopped it.", "stopped")
+        return Plan("stop", f"The container {name} runs.{others}", "stopped")
+    if ours:
+        state = f"does not run ({lane['state']})." if others else "is stopped since this spike stopped it."
+        return Plan("none", f"The container {name} {state}{others}", "stopped")
     return Plan("none", f"The container {name} does not run ({lane['state']}).", "was_not_running")
+
+
+def started_since(record: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    """Whether a container was started after the spike stopped its lane, as ``record`` has it: never by the spike."""
+    started, stopped = container.get("started_utc"), record.get("stopped_utc")
+    return bool(started and stopped and str(started) > str(stopped))
 
 
 def plan_start(view: View, name: str, record: Record) -> Plan:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .containers import changed_parts
-from .lane import ENGINE_LABEL
+from .lane import ENGINE_LABEL, started_since
 
 SCHEMA = "lobes.spike/measure-only/1"
 
@@ -44,11 +44,6 @@ class Actions:
         """The lane that was stopped behind an approval and was left so, or None."""
         stopped = self.lane.get("disposition") == "stopped" and self.lane.get("approval")
         return str(self.lane["name"]) if stopped else None
-
-    def started_since(self, container: Mapping[str, Any]) -> bool:
-        """Whether a container was started after the spike stopped its lane: never by the spike."""
-        started, stopped = container.get("started_utc"), self.lane.get("stopped_utc")
-        return bool(started and stopped and str(started) > str(stopped))
 
     def stopped_lane(self) -> str:
         """The sentence that explains the stopped lane."""
@@ -149,7 +144,7 @@ def _container(what: str, a: Mapping[str, Any], b: Mapping[str, Any], actions: A
         found += _values(f"{what}: configuration ({parts})", a["configuration_hash"][:12], b["configuration_hash"][:12])
     found += _values(f"{what}: id", str(a["id"])[:12], str(b["id"])[:12])
     lane = a["name"] == actions.lane_name
-    if lane and actions.started_since(b):
+    if lane and started_since(actions.lane, b):
         # Whatever its state is now, also that of one which fails to start for want of memory.
         since = f"stopped by the spike at {actions.lane['stopped_utc']}"
         return [

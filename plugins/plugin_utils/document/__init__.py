@@ -10,7 +10,7 @@ a template or for markup.
 from __future__ import annotations
 
 from ..evidence import Evidence, text
-from . import baseline, data, expected, findings, heat, ranking, report, tables, transcript
+from . import baseline, data, expected, findings, heat, lane, ranking, report, tables, transcript
 from .figures import extract, probes
 from .model import Document
 from .transcript import Stopped
@@ -97,8 +97,10 @@ def summary(evidence: Evidence) -> list[str]:
         f"{len(document.coverage_limits)} coverage limits"
     )
     lines += [line for line in document.incidents if line.startswith("NOT AS FOUND")][:2]
-    if text(evidence.lane, "disposition") == "stopped":
-        lines.append(f"the worker lane is stopped; to start it: {transcript.restart_command(document)}")
+    left = lane.left(evidence)
+    if left is not None and text(evidence.lane, "disposition") == "stopped":
+        command = f"; to start it: {transcript.restart_command(document)}" if left.startable else ""
+        lines.append(f"the worker lane is {left.words}{command}")
     return [clean(line, 400) for line in lines[:13]]
 
 

@@ -19,6 +19,7 @@ from typing import Final
 from ..evidence import Evidence, number, text
 from . import baseline, conditions, findings, heat
 from .figures import extract, probes
+from .lane import left
 from .ranking import BAND
 from .standing import Standing, standings
 from .words import clean, grouped, sentence
@@ -143,8 +144,7 @@ def look(evidence: Evidence, host: str, folder: str, documents: Sequence[str] = 
     measured = [arm for arm in evidence.arms if arm.results]
     windows = heat.Windows(evidence)
     state, why = _state(evidence)
-    lane = evidence.lane
-    named = f"{clean(text(lane, 'name') or 'a lane', 80)}: " if lane else ""
+    lane = left(evidence)
     told = [
         h.alerts for arm in evidence.arms for r in arm.results if (h := windows.of(r.path, arm.name)).alerts is not None
     ]
@@ -167,7 +167,7 @@ def look(evidence: Evidence, host: str, folder: str, documents: Sequence[str] = 
         hottest_c=max((t for t in temperatures if t is not None), default=None),
         power_max_w=max((p for p in powers if p is not None), default=None),
         alerts=sum(told) if told else None,
-        lane=f"{named}{clean(text(lane, 'disposition') or 'not recorded', 40).replace('_', ' ')}" if lane else "",
+        lane=f"{clean(text(evidence.lane, 'name') or 'a lane', 80)}: {lane.words}" if lane else "",
         beside="" if beside is None else f"against {beside.spike_id} on {beside.host}: {baseline.sentences(beside)[0]}",
         regressions=() if beside is None else baseline.regressions(beside),
         manifest_sha256=evidence.manifest.sha256,

@@ -16,6 +16,7 @@ from ..evidence import mapping, number, rows, text, texts, value, whole
 from . import baseline, heat
 from .figures import DEFINITIONS
 from .findings import MEASURE_ONLY
+from .lane import left
 from .model import Document, Expected, Ranking, Table
 from .ranking import RULE, shown
 from .record import arm_sections
@@ -423,18 +424,16 @@ def heat_lines(document: Document) -> list[str]:
 
 def lane_lines(document: Document) -> list[str]:
     """How the worker lane was left, and the command that starts it again."""
-    lane = document.evidence.lane
+    lane, found = document.evidence.lane, left(document.evidence)
     lines = ["## Worker lane", ""]
-    if not lane:
+    if found is None:
         return [*lines, "No lane was stopped on this record.", ""]
     name = clean(text(lane, "name") or "not named", 120)
-    state = text(lane, "disposition") or "not recorded"
-    since = text(lane, "stopped_utc")
-    when = f" since {clean(since, 40)}" if since else ""
-    lines.append(f"{name}: {clean(state, 40).replace('_', ' ')}{when} {document.mark('lane.json')}")
+    looked = document.mark("box_after.json") if found.looked else ""
+    lines += wrapped(f"{name}: {found.words} {document.mark('lane.json')}{looked}", 100, "", "  ")
     for words, member in (("approved", "approval"), ("ran", "before")):
-        found = [(key, value(lane, member, key)) for key in _LANE_MEMBERS[member]]
-        said = [f"{key.replace('_', ' ')} {clean(_plain(part), 120)}" for key, part in found if part is not None]
+        known = [(key, value(lane, member, key)) for key in _LANE_MEMBERS[member]]
+        said = [f"{key.replace('_', ' ')} {clean(_plain(part), 120)}" for key, part in known if part is not None]
         lines += wrapped(f"{words}: {', '.join(said)}", 100, "  ", "    ") if said else []
     others = rows(lane, "proof", "others")
     if others:
@@ -444,9 +443,9 @@ def lane_lines(document: Document) -> list[str]:
         lines += [f"  NOT as before: {', '.join(moved)}"] if moved else []
     lines += [f"  {clean(line)}" for line in texts(lane, "warnings")]
     lines += [f"  error: {clean(text(lane, 'error'))}"] if text(lane, "error") else []
-    if state == "stopped":
+    if found.startable:
         lines += [
-            "  It is stopped and this spike does not restart it. To restart it, with an approval of its own:",
+            "  This spike does not restart it. To restart it, with an approval of its own:",
             f"  {restart_command(document)}",
         ]
     return [*lines, ""]

@@ -190,6 +190,18 @@ def test_started_by_someone_else_needs_a_new_approval(tmp_path: Path) -> None:
     assert engine.containers["worker"]["State"]["Running"]
 
 
+@pytest.mark.parametrize("state", ["running", "restarting", "exited"])
+def test_that_someone_else_started_it_is_said(tmp_path: Path, state: str) -> None:
+    engine = Engine("worker")
+    record = stop(engine, tmp_path)
+    engine.set_state("worker", state)
+    engine.containers["worker"]["State"]["StartedAt"] = "2999-01-01T00:00:00Z"
+    plan = lane.plan_stop(lane.look(engine.source(tmp_path), "worker"), "worker", record)
+    assert plan.action == ("none" if state == "exited" else "stop")
+    assert plan.reason.endswith("Someone else started it after this spike had stopped it.")
+    assert "is stopped since" not in plan.reason
+
+
 @pytest.mark.parametrize("status", ["absent", "exited", "created"])
 def test_nothing_to_stop(tmp_path: Path, status: str) -> None:
     engine = Engine() if status == "absent" else Engine("worker")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.lobes.spike.plugins.plugin_utils.document import build, render, render_partial
+from ansible_collections.lobes.spike.plugins.plugin_utils.document import build, render, render_partial, summary
 from ansible_collections.lobes.spike.plugins.plugin_utils.document.figures import valid_rate
 from ansible_collections.lobes.spike.plugins.plugin_utils.document.transcript import END_MARK, Stopped
 from ansible_collections.lobes.spike.plugins.plugin_utils.evidence import Evidence, load
@@ -191,6 +191,51 @@ def test_the_lane_is_stopped_and_the_command_is_there(sim_small: Path) -> None:
     assert "model-gear-vllm-worker: stopped since 2026-11-30T07:58:41Z" in text
     assert "ansible-playbook playbooks/restart-worker.yml -l thor -e worker_lane_approval=thor" in text
     assert "other lanes untouched by the stop: embed, rerank" in text
+    assert "the worker lane is stopped since 2026-11-30T07:58:41Z; to start it: ansible-playbook" in said(sim_small)
+
+
+def said(folder: Path) -> str:
+    return "\n".join(summary(load(folder)))
+
+
+@pytest.mark.parametrize(
+    ("worker", "words", "startable"),
+    [
+        ({"state": "running", "started_utc": "2026-11-30T08:02:00Z"},
+         "running: started by someone else at 2026-11-30T08:02:00Z, not by the spike", False),
+        ({"state": "restarting", "started_utc": "2026-11-30T08:02:00Z"},
+         "restarting: started by someone else at 2026-11-30T08:02:00Z, not by the spike", False),
+        ({"state": "exited", "started_utc": "2026-11-30T08:02:00Z"},
+         "exited: started by someone else at 2026-11-30T08:02:00Z, not by the spike", True),
+        ({"state": "running", "started_utc": None}, "running: started by someone else, not by the spike", False),
+        (None, "gone: stopped for the spike since 2026-11-30T07:58:41Z, and removed by someone else", False),
+    ],
+)  # fmt: skip
+def test_a_lane_that_is_not_as_it_was_left_is_not_called_stopped(
+    sim_small: Path, change: Change, worker: dict[str, Any] | None, words: str, startable: bool
+) -> None:
+    name = "model-gear-vllm-worker"
+    containers = [] if worker is None else [{"name": name, **worker}]
+    change("box_after.json", lambda box: box.update(containers=[{"name": "embed", "state": "running"}, *containers]))
+    text = " ".join(transcript(sim_small).split())
+    assert f"{name}: {words} [" in text
+    assert ("To restart it, with an approval" in text) is startable
+    last = said(sim_small).splitlines()[-1]
+    assert last.startswith(f"the worker lane is {words}")
+    assert ("to start it:" in last) is startable
+
+
+@pytest.mark.parametrize("containers", [None, "absent"])
+def test_a_lane_that_was_not_looked_at_again_is_unknown(sim_small: Path, change: Change, containers: Any) -> None:
+    def unseen(box: dict[str, Any]) -> None:
+        del box["containers"]
+        if containers is None:  # the container engine did not answer
+            box["containers"] = None
+
+    change("box_after.json", unseen)
+    words = "unknown: stopped for the spike since 2026-11-30T07:58:41Z and not looked at afterwards"
+    assert f"model-gear-vllm-worker: {words} [" in " ".join(transcript(sim_small).split())
+    assert f"the worker lane is {words}; to start it: ansible-playbook" in said(sim_small)
 
 
 def test_secrets_in_arguments_are_not_printed(sim_small: Path, change: Change) -> None:
