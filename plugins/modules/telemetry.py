@@ -14,6 +14,8 @@ description:
     ends it again by its pid, its start time and its token, never by its name.
   - It samples sysfs and /proc at an interval on any box, follows tegrastats where there is one and /dev/kmsg where it
     may be read. A source that dies or falls silent is started again; what was missed is written down.
+  - A recorder that is not at work when it is to be started or stopped, and never said that it stopped, died; this is
+    warned of and written down.
   - It runs with the rights of the task. Without root, tegrastats leaves fields out and the kernel log is often refused;
     both are recorded, and what was not seen is later called unknown.
   - Writes only into O(path) on the box.
@@ -100,6 +102,8 @@ def act(module: AnsibleModule, asked: dict[str, Any]) -> dict[str, Any]:
     running = detach.alive(about)
     if module.check_mode:
         return {"changed": running != (state == "started"), "running": running, "recorder": about}
+    if detach.died(about):
+        module.warn(f"The recorder of {folder} is not at work and did not say that it stopped: it died or was killed.")
     if state == "started":
         changed, about = session.begin(folder, asked["interval_s"], asked["limit_s"], asked["controller"])
         return {"changed": changed, "running": True, "recorder": about}

@@ -40,6 +40,12 @@ def alive(about: dict[str, Any] | None) -> bool:
     return start_ticks(pid) == about["start_ticks"] and f"--token={about['token']}" in command_line(pid)
 
 
+def died(about: dict[str, Any] | None) -> bool:
+    """Whether the recorder of this boot of the box is gone and never said that it stopped."""
+    this_boot = about is not None and about.get("boot_id") == text_of("/proc/sys/kernel/random/boot_id")
+    return about is not None and this_boot and not about.get("stopped") and not alive(about)
+
+
 def command_line(pid: int) -> list[str]:
     """The arguments of a process; empty for one that is gone."""
     return text_of(f"/proc/{pid}/cmdline").split("\0")

@@ -24,9 +24,9 @@ from . import attribution, clocks, detach, kernel_log
 from .attribution import Span
 from .clocks import Reading
 from .kernel_log import KernelLog
-from .recorder import give, text_of
+from .recorder import Log, give, now, text_of
 from .source import Source
-from .telemetry import read_json_lines, read_tegrastats, reading_of
+from .telemetry import STOP_ASKED, Lives, read_json_lines, read_tegrastats, reading_of
 
 CLOCKS_SCHEMA = "lobes.spike/clocks/1"
 RESULT_SCHEMA, BOOT_SCHEMA = "lobes.spike/result/1", "lobes.spike/boot/1"
@@ -111,6 +111,10 @@ def _set_aside(folder: str, boot: str) -> None:
 
 def end(folder: str, source: Source, controller: Mapping[str, Any] | None) -> tuple[bool, Row | None]:
     """End the folder's recorder and read the kernel log a last time. Returns (whether one ran, its last words)."""
+    found = detach.read_about(folder)
+    if detach.alive(found) or detach.died(found):
+        # A recorder that is gone cannot say so itself.
+        _note_event(folder, STOP_ASKED, alive=detach.alive(found))
     ran, about = detach.stop(folder)
     if about is None:
         return ran, about
@@ -122,6 +126,16 @@ def end(folder: str, source: Source, controller: Mapping[str, Any] | None) -> tu
         write_json(os.path.join(folder, "kernel.json"), kernel_log.to_json(log, now_s))
         _note_clocks(folder, "end", controller, log)
     return ran, about
+
+
+def _note_event(folder: str, name: str, **facts: Any) -> None:
+    """Add a line to the recorder's events; a disk that is full must not keep it from being stopped."""
+    t, u = now()
+    with contextlib.suppress(OSError):
+        log = Log(os.path.join(folder, "events.jsonl"))
+        # On a line of its own, whatever half of one a dead recorder left.
+        log.write("\n" + json.dumps({"t": t, "u": u, "event": name, **facts}, separators=(",", ":")))
+        os.close(log.fd)
 
 
 def _note_clocks(folder: str, when: str, controller: Mapping[str, Any] | None, log: KernelLog | None) -> None:
@@ -235,11 +249,13 @@ def attribute(spike: str) -> Row:
         raise SpikeError(f"path: there is no folder {spike}")
     folder = os.path.join(spike, "telemetry")
     about = detach.read_about(folder) or {}
-    readings, last_ns = telling_readings(samples_of(folder))
+    events = [row for row in read_json_lines(lines_of(os.path.join(folder, "events.jsonl"))) if row.get("event")]
+    lives = Lives(events)
+    readings, last_ns = telling_readings(lives.watch(samples_of(folder)))
     spans = windows(spike, readings)
     mine = [span for span in spans if same_boot(span, readings)]
-    events = list(read_json_lines(lines_of(os.path.join(folder, "events.jsonl"))))
-    ended_s = max(last_ns, *(row["t"] for row in events[-1:]), 0) / 1e9
+    own = [row for row in events if row["event"] != STOP_ASKED]
+    ended_s = max(last_ns, *(row["t"] for row in own[-1:]), 0) / 1e9
     log, kernel_clock = kernel_of(folder, about, ended_s)
     tegrastats = read_tegrastats(lines_of(os.path.join(folder, "tegrastats.log")))
     attributed = attribution.attribute(mine, samples_of(folder), tegrastats, log, kernel_clock["offset_s"], about)
@@ -247,14 +263,17 @@ def attribute(spike: str) -> Row:
         kernel_clock["refused"] = about.get("kernel_log_refusal")
     document = {
         "schema": attribution.SCHEMA,
-        "recorder": {k: about.get(k) for k in ("interval_s", "tegrastats", "kernel_log", "uid", "started", "stopped")},
+        "recorder": {
+            **{k: about.get(k) for k in ("interval_s", "tegrastats", "kernel_log", "uid", "started", "stopped")},
+            "lives": [life.to_json() for life in lives.lives],
+        },
         "kernel": {**{k: v for k, v in kernel_log.to_json(log).items() if k != "telling"}, "clock": kernel_clock},
         "clocks": {
             **(read_json(os.path.join(folder, "clocks.json")) or {}),
             "steps": clocks.steps(readings),
             "engine_logs": _engine_clocks(spike),
         },
-        "incidents": [row for row in events if row["event"] not in ("started", "stopped", "source_started")][:500],
+        "incidents": [row for row in own if row["event"] not in ("started", "stopped", "source_started")][:500],
         "windows": attributed,
         "other_boot": [dict(span.about) for span in spans if span not in mine],
     }

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .clocks import Reading
@@ -16,6 +18,10 @@ from .thermal import celsius
 Numbers = dict[str, float]
 
 MIB, KIB_PER_MIB = 1 << 20, 1024
+
+STOP_ASKED = "stop_asked"
+"""The one event that is not the recorder's own: the spike was about to stop it, and found it alive or not."""
+STOPPED, DIED, KILLED, UNKNOWN = "stopped", "died", "killed", "unknown"
 
 
 def read_json_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -108,3 +114,60 @@ def read_tegrastats(lines: Iterable[str]) -> Iterator[tuple[int, Numbers]]:
 def slowed_by(row: Mapping[str, Any]) -> dict[str, int | None]:
     """The cooling devices that hold the box back in a sample (fans do not), with their states; None is "not read"."""
     return {name: state for name, state in (row.get("c") or {}).items() if "fan" not in name}
+
+
+@dataclass
+class Life:
+    """One recorder from its start to its last line. ``end``: it stopped as asked, it died (or was killed by someone),
+    it had to be killed when it was to stop, or how it ended is unknown.
+    """
+
+    started: Reading
+    last: Reading
+    pid: int | None
+    end: str
+    started_anew: Reading | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As it lies in the evidence."""
+        found = {"pid": self.pid, "end": self.end}
+        moments = {"started": self.started, "last_line": self.last, "started_anew": self.started_anew}
+        return found | {name: r and {"t": r.monotonic_ns, "u": r.utc_ns} for name, r in moments.items()}
+
+
+class Lives:
+    """The recorders of one folder, one after another, by the events they wrote and by what the spike saw at its end."""
+
+    def __init__(self, events: Sequence[Mapping[str, Any]]) -> None:
+        self.lives: list[Life] = []
+        for row in events:
+            if not isinstance(row.get("u"), int):
+                continue
+            at, name = reading_of(row), row.get("event")
+            if name == "started":
+                if self.lives and self.lives[-1].end in (UNKNOWN, DIED):
+                    # Another one is started only where none is at work.
+                    self.lives[-1].end, self.lives[-1].started_anew = DIED, at
+                pid = row.get("pid")
+                self.lives.append(Life(at, at, pid if isinstance(pid, int) else None, UNKNOWN))
+            elif self.lives and name == STOP_ASKED:
+                if self.lives[-1].end == UNKNOWN:
+                    self.lives[-1].end = KILLED if row.get("alive") else DIED
+            elif self.lives:
+                self.lives[-1].last = at
+                if name == "stopped":
+                    self.lives[-1].end = STOPPED
+        self._starts = [life.started.monotonic_ns for life in self.lives]
+
+    def watch(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """The samples as they are; the last one of each recorder is remembered."""
+        for row in rows:
+            life = self.at(row["t"])
+            if life is not None and row["t"] > life.last.monotonic_ns and isinstance(row.get("u"), int):
+                life.last = reading_of(row)
+            yield row
+
+    def at(self, t_ns: int) -> Life | None:
+        """The recorder that was the last to be started at a time."""
+        i = bisect_right(self._starts, t_ns) - 1
+        return self.lives[i] if i >= 0 else None

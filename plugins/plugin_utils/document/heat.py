@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ansible_collections.lobes.spike.plugins.module_utils.results.window import utc_text
+
 from ..evidence import ArmEvidence, Evidence, Result, flag, mapping, number, rows, text, texts, whole
 from .model import Document
 from .words import ABSENT, clean, clock, columns, decimal, fixed, grouped, seconds, time_of_day, wrapped
@@ -145,6 +147,8 @@ def limits(evidence: Evidence) -> tuple[str, ...]:
     ]
     if holes:
         found.append(f"The recording was silent for a while inside these windows: {clean(', '.join(holes), 400)}.")
+    if (life := _last_life(attribution)) is not None and text(life, "end") == "unknown":
+        found.append(f"Whether the recorder ran to the end of the spike is not known; {_last_line(life)}.")
     found += [
         f"{clean(text(row, 'arm') or ABSENT, 40)} {clean(text(row, 'name') or ABSENT, 60)}: measured in another boot "
         "of the box than the one that was recorded; its heat is unknown."
@@ -153,13 +157,41 @@ def limits(evidence: Evidence) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _last_life(attribution: Row) -> Row | None:
+    lives = rows(attribution, "recorder", "lives")
+    return lives[-1] if lives else None
+
+
+def _last_line(life: Row) -> str:
+    return f"its last line is of {_utc(life, 'last_line')}"
+
+
+def _utc(life: Row, moment: str) -> str:
+    """A moment of a recorder's life as UTC text."""
+    ns = whole(life, moment, "u")
+    return utc_text(ns / 1e9) if ns is not None and 0 <= ns < 1 << 62 else ABSENT
+
+
 def recorder_incidents(evidence: Evidence) -> tuple[str, ...]:
-    """What happened to the recorder itself."""
-    return tuple(
+    """What happened to the recorder itself: how it ended where it was not stopped, and what it told of its sources."""
+    attribution = evidence.extra.get(PATH, {})
+    told = (
         f"Recorder: {clean(text(row, 'event') or 'an event', 80)}"
         f"{f' ({clean(source, 60)})' if (source := text(row, 'source')) else ''}."
-        for row in rows(evidence.extra.get(PATH, {}), "incidents")
+        for row in rows(attribution, "incidents")
     )
+    found = []
+    for life in rows(attribution, "recorder", "lives"):
+        if text(life, "end") == "died":
+            then = "it was not at work when the spike stopped it"
+            if mapping(life, "started_anew"):
+                then = f"another one was started at {_utc(life, 'started_anew')}"
+            found.append(f"The recorder of heat and power died or was killed: {_last_line(life)}, and {then}.")
+        elif text(life, "end") == "killed":
+            found.append(
+                f"The recorder of heat and power did not end when it was to, and was killed; {_last_line(life)}."
+            )
+    return (*found, *told)
 
 
 def arm_line(document: Document, arm: ArmEvidence) -> list[str]:

@@ -263,6 +263,25 @@ def test_a_whole_spike_from_its_files(tmp_path: Path) -> None:
     assert again == document
 
 
+def event(t: int, name: str, **facts: Any) -> dict[str, Any]:
+    return {"t": t * S, "u": (t + 1000) * S, "event": name, **facts}
+
+
+def test_the_lives_of_the_recorders_are_told(tmp_path: Path) -> None:
+    spike = a_spike(tmp_path)
+    events = [event(40, "started", pid=7), event(150, "started", pid=8), event(310, "stop_asked", alive=False)]
+    (spike / "telemetry/events.jsonl").write_text("".join(json.dumps(row) + "\n" for row in events))
+    document = session.attribute(str(spike))
+    first, second = document["recorder"]["lives"]
+    assert (first["pid"], first["end"], first["last_line"]["t"], first["started_anew"]["t"]) == (
+        7, "died", 145 * S, 150 * S,
+    )  # fmt: skip
+    assert (second["pid"], second["end"], second["last_line"]["t"]) == (8, "died", 300 * S)
+    assert document["incidents"] == [], "that the spike asked is no incident"
+    # What the spike wrote at its end does not make the kernel log followed until then.
+    assert document["kernel"]["covers_to_s"] == pytest.approx(300 - 0.5, abs=1)
+
+
 def test_a_spike_without_telemetry_is_unknown_throughout(tmp_path: Path) -> None:
     spike = a_spike(tmp_path)
     for path in (spike / "telemetry").iterdir():

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from ansible_collections.lobes.spike.plugins.module_utils.box import detach, recorder, session, telemetry
 from ansible_collections.lobes.spike.plugins.module_utils.box.recorder import Log, Sampler, fields, sensor
+from ansible_collections.lobes.spike.plugins.module_utils.box.source import Source
 from ansible_collections.lobes.spike.plugins.module_utils.errors import SpikeError
 
 LINE = "01-20-2026 22:46:22 RAM 17842/125772MB (lfb 79x4MB) tj@31.218C VDD_GPU 0mW/0mW VIN 16802mW/16802mW"
@@ -293,6 +294,46 @@ def test_one_that_ignores_the_request_is_killed_and_only_it(tmp_path: Path) -> N
 
     assert detach.stop(folder, patience_s=0.3, kill=kill)[0]
     assert sent == [(about["pid"], signal.SIGTERM), (about["pid"], signal.SIGKILL)]
+
+
+def lives(folder: str) -> list[str]:
+    events = list(telemetry.read_json_lines(session.lines_of(f"{folder}/events.jsonl")))
+    return [life.end for life in telemetry.Lives(events).lives]
+
+
+def test_a_killed_recorder_is_known_to_have_died_and_a_stopped_one_to_have_stopped(
+    tmp_path: Path, make_source: Callable[..., Source]
+) -> None:
+    folder = str(tmp_path / "t")
+    _changed, about = session.begin(folder, 0.1, 60, None)
+    assert lives(folder) == ["unknown"], "it is at work"
+    os.kill(about["pid"], signal.SIGKILL)
+    until(lambda: not detach.alive(about))
+    session.begin(folder, 0.1, 60, None)
+    assert lives(folder) == ["died", "unknown"]
+    assert session.end(folder, make_source(), None)[0] is True
+    assert lives(folder) == ["died", "stopped"]
+    assert session.end(folder, make_source(), None)[0] is False
+    assert lives(folder) == ["died", "stopped"], "that it is gone now says nothing of it"
+    _changed, about = session.begin(folder, 0.1, 60, None)
+    os.kill(about["pid"], signal.SIGKILL)
+    until(lambda: not detach.alive(about))
+    with open(f"{folder}/events.jsonl", "a") as torn:
+        torn.write('{"t": 1, "u": ')
+    assert session.end(folder, make_source(), None)[0] is False
+    assert lives(folder) == ["died", "stopped", "died"]
+
+
+def test_one_that_had_to_be_killed_is_said_to_have_been(
+    tmp_path: Path, make_source: Callable[..., Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(tmp_path / "t")
+    _changed, about = session.begin(folder, 0.1, 60, None)
+    os.kill(about["pid"], signal.SIGSTOP)
+    patient = detach.stop
+    monkeypatch.setattr(detach, "stop", lambda folder: patient(folder, patience_s=0.3))
+    assert session.end(folder, make_source(), None)[0] is True
+    assert lives(folder) == ["killed"]
 
 
 def test_a_recorder_that_cannot_start_says_why(tmp_path: Path) -> None:

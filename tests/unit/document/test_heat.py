@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
 from ansible_collections.lobes.spike.plugins.plugin_utils.document import build, render
 from ansible_collections.lobes.spike.plugins.plugin_utils.document.heat import UNKNOWN, by_path
 from ansible_collections.lobes.spike.plugins.plugin_utils.evidence import load
@@ -66,3 +69,40 @@ def test_a_long_night_makes_a_thin_curve_of_its_highs(tmp_path: Path) -> None:
     assert len(moments) <= BINS + 1
     assert max(moment.tj_c or 0 for moment in moments) == 120.0
     assert curve(tmp_path / "nowhere") == ()
+
+
+def edited(folder: Path, how: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    path = folder / "telemetry" / "attribution.json"
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    how(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return content
+
+
+LAST = {"t": 1, "u": 1796025700_500_000_000}
+
+
+@pytest.mark.parametrize(
+    ("life", "incident", "limit"),
+    [
+        ({"end": "died", "started_anew": None},
+         "died or was killed: its last line is of 2026-11-30T08:01:40.500000Z, and it was not at work when the spike "
+         "stopped it.", None),
+        ({"end": "died", "started_anew": {"t": 2, "u": 1796025705_000_000_000}},
+         "2026-11-30T08:01:40.500000Z, and another one was started at 2026-11-30T08:01:45.000000Z.", None),
+        ({"end": "killed"}, "did not end when it was to, and was killed; its last line is of 2026-11-30T08:01", None),
+        ({"end": "unknown"}, None, "Whether the recorder ran to the end of the spike is not known; its last line is"),
+        ({"end": "stopped"}, None, None),
+    ],
+)  # fmt: skip
+def test_the_end_of_a_recorder_is_said_outright(
+    sim_small: Path, life: dict[str, Any], incident: str | None, limit: str | None
+) -> None:
+    edited(sim_small, lambda content: content["recorder"].update(lives=[{"pid": 7, "last_line": LAST, **life}]))
+    document = build(load(sim_small))
+    told = [line for line in document.incidents if "recorder of heat and power" in line]
+    assert len(told) == (incident is not None)
+    assert not incident or incident in told[0]
+    limits = [line for line in document.coverage_limits if "Whether the recorder ran" in line]
+    assert len(limits) == (limit is not None)
+    assert not limit or limits[0].startswith(limit)
