@@ -14,6 +14,11 @@ description:
     C(telemetry/attribution.json). Reads nothing but the spike's own folder, so that it can be repeated.
   - A window is C(clean) only when all that could have slowed the box was seen and did not; C(under) when it did; else
     C(unknown) with the reason. What happened outside a window never taints it.
+  - Two samples that lie further apart than the interval and half a second (on long intervals a tenth of it) have a gap
+    between them. It is said how long it was and whether the recorder lived, had died or did not run; what part of the
+    window was recorded; and whether the box was suspended in it. A window without a recorder, or in which a living one
+    was silent for more than three intervals and ten seconds, is not clean.
+  - Where tegrastats alone is silent, temperatures and power are those of sysfs, and the source of each series is said.
   - All joins between clocks use the offsets that were measured.
 author:
   - lobes.spike contributors (@lobes)

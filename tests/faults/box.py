@@ -256,7 +256,8 @@ def _attributed(box: Box, spike: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(box.shell(f"cat {spike}/telemetry/attribution.json"))
     (window,) = document["windows"]
     # A name with a dot cannot be a step of a path.
-    window["series"] = {name.replace(".", " "): figures for name, figures in window["series"].items()}
+    for part in ("series", "sources"):
+        window[part] = {name.replace(".", " "): found for name, found in window[part].items()}
     return {
         "ended": ended.get("recorder"),
         "verdict": window["verdict"],
@@ -265,6 +266,7 @@ def _attributed(box: Box, spike: str) -> dict[str, Any]:
         "series": window["series"],
         "names": sorted(window["series"]),
         "gaps": window["gaps"],
+        "sources": window["sources"],
         "incidents": sorted({one["event"] for one in document["incidents"]}),
     }
 

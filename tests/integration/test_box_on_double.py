@@ -349,10 +349,26 @@ def test_the_recorder_killed_in_the_middle_leaves_a_gap_that_is_seen(box: Box, s
     time.sleep(1.2)
     box.window(spike, "seen", 2)
     time.sleep(1.2)
-    found = {w["name"]: w for w in box.end(spike)["windows"]}
-    assert found["blind"]["verdict"]["state"] == "unknown"
-    assert found["blind"]["gaps"]["sysfs"]
+    document = box.end(spike)
+    found = {w["name"]: w for w in document["windows"]}
+    assert "the recorder had died" in found["blind"]["verdict"]["text"]
+    assert found["blind"]["gaps"]["sysfs"][0]["recorder"] == "died"
     assert found["seen"]["verdict"]["text"] == "clean"
+    assert [life["end"] for life in document["recorder"]["lives"]] == ["died", "stopped"]
+
+
+def test_a_freeze_of_six_seconds_is_a_gap_of_a_living_recorder(box: Box, spike: str) -> None:
+    about = box.begin(spike, 1)
+    time.sleep(1.5)
+    box.shell(f"(sleep 1; kill -STOP {about['pid']}; sleep 6; kill -CONT {about['pid']}) >/dev/null 2>&1 &")
+    box.window(spike, "frozen", 9)
+    time.sleep(1.5)
+    (window,) = box.end(spike)["windows"]
+    (gap,) = window["gaps"]["sysfs"]
+    assert gap["recorder"] == "lived"
+    assert 5.9 < gap["silent_s"] < 7.5
+    assert 0.15 < window["recorded_share"] < 0.4
+    assert window["verdict"]["text"] == "clean"
 
 
 PLAY = """

@@ -13,21 +13,23 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from ..client.figures import percentile
 from . import kernel_log
 from .kernel_log import ALERTS, KernelLog
-from .telemetry import Numbers, slowed_by, sysfs_numbers
+from .telemetry import DIED, NOT_STARTED, STOPPED, Lives, Numbers, slowed_by, sysfs_numbers
 
 SCHEMA = "lobes.spike/attribution/1"
 CLEAN, UNDER, UNKNOWN = "clean", "under", "unknown"
 BUCKET_NS = 300 * 10**9
 # Windows longer than two buckets are shown bucket by bucket.
 LONG_NS = 2 * BUCKET_NS
-# A silence longer than this many intervals (and this long) is a gap.
+# tegrastats is taken for silent after this many intervals, and this long: by then the recorder starts it again.
 GAP_INTERVALS, GAP_NS = 3, 10 * 10**9
+# The recorder samples on a grid of its own, and load makes it late by milliseconds. One that is late by half a second,
+# or on long intervals by a tenth, was not late by load: it, or the whole box, stood still.
+LATE_NS, LATE_SHARE = 10**9 // 2, 0.1
 _BUCKETED = ("temp_c.", "power_w.", "swap_")
 
 Row = dict[str, Any]
@@ -48,13 +50,11 @@ class Collector:
     def __init__(self, spans: Sequence[Span]) -> None:
         self.spans = spans
         self.values: list[dict[str, list[tuple[int, float]]]] = [{} for _span in spans]
-        self.times: list[dict[str, list[int]]] = [{} for _span in spans]
 
-    def add(self, t_ns: int, source: str, numbers: Numbers) -> None:
-        """One sample of a source at a time."""
+    def add(self, t_ns: int, numbers: Numbers) -> None:
+        """The numbers of one time."""
         for i, span in enumerate(self.spans):
             if span.start_ns <= t_ns <= span.end_ns:
-                self.times[i].setdefault(source, []).append(t_ns)
                 values = self.values[i]
                 for name, value in numbers.items():
                     values.setdefault(name, []).append((t_ns, value))
@@ -94,15 +94,80 @@ def buckets(values: Mapping[str, Sequence[tuple[int, float]]], span: Span) -> li
     return rows
 
 
-def gaps(times: Sequence[int], span: Span, interval_s: float) -> list[Row]:
-    """Where a source was silent within a window: ``[{from_s, to_s}]`` from the window's start, its edges included."""
-    limit = max(int(GAP_INTERVALS * interval_s * 1e9), GAP_NS)
-    marks = [span.start_ns, *sorted(times), span.end_ns]
-    return [
-        {"from_s": (a - span.start_ns) / 1e9, "to_s": (b - span.start_ns) / 1e9}
-        for a, b in pairwise(marks)
-        if b - a > limit
-    ]
+class Silence:
+    """Where a source said nothing for longer than ``limit_ns``: pairs of times, None for "since ever", "for ever"."""
+
+    def __init__(self, limit_ns: int) -> None:
+        self.limit_ns = limit_ns
+        self.found: list[tuple[int | None, int | None]] = []
+        self.last: int | None = None
+
+    def heard(self, t_ns: int) -> None:
+        """The source said something."""
+        if self.last is None or t_ns - self.last > self.limit_ns:
+            self.found.append((self.last, t_ns))
+        self.last = t_ns
+
+    def within(self, span: Span) -> list[tuple[int, int, int | None, int | None]]:
+        """The parts of a window that lie in a silence, each with that silence as a whole."""
+        parts = []
+        for a, b in [*self.found, (self.last, None)]:
+            # At the ends of the record it is a silence only when the source is overdue.
+            known = a is not None and b is not None
+            overdue = span.end_ns - a if a is not None else b - span.start_ns if b is not None else self.limit_ns + 1
+            start = span.start_ns if a is None else max(a, span.start_ns)
+            end = span.end_ns if b is None else min(b, span.end_ns)
+            if end > start and (known or overdue > self.limit_ns):
+                parts.append((start, end, a, b))
+        return parts
+
+
+def late_ns(interval_s: float) -> int:
+    """Two samples that are further apart than this have a gap between them."""
+    interval = int(interval_s * 1e9)
+    return interval + max(LATE_NS, int(interval * LATE_SHARE))
+
+
+def silent_ns(interval_s: float) -> int:
+    """Two lines of tegrastats that are further apart than this have a gap between them."""
+    return max(int(GAP_INTERVALS * interval_s * 1e9), GAP_NS)
+
+
+def gaps(silence: Silence, span: Span, lives: Lives | None = None) -> list[Row]:
+    """Where a source was silent within a window: ``[{from_s, to_s}]`` from its start; with the recorder's lives also
+    ``recorder``, what became of it meanwhile, and ``silent_s``, how long the whole silence was, None when open.
+    """
+    found = []
+    for start, end, a, b in silence.within(span):
+        row: Row = {"from_s": (start - span.start_ns) / 1e9, "to_s": (end - span.start_ns) / 1e9}
+        if lives is not None:
+            row["recorder"] = lives.of_silence(a, b)
+            row["silent_s"] = (b - a) / 1e9 if a is not None and b is not None else None
+        found.append(row)
+    return found
+
+
+def recorded_share(found: Sequence[Row], span: Span) -> float | None:
+    """The part of a window, 0 to 1, that lies in none of its gaps."""
+    length = span.end_ns - span.start_ns
+    silent_s = sum(gap["to_s"] - gap["from_s"] for gap in found)
+    return round(max(0.0, 1 - silent_s * 1e9 / length), 4) if length > 0 else None
+
+
+def joined(
+    told: Mapping[str, list[tuple[int, float]]],
+    own: Mapping[str, list[tuple[int, float]]],
+    silent: Sequence[Row],
+    span: Span,
+) -> tuple[dict[str, list[tuple[int, float]]], dict[str, str]]:
+    """(series by name, where each comes from): tegrastats' where it knows one, sysfs' where not or it was silent."""
+    values, sources = dict(own), dict.fromkeys(own, "sysfs")
+    holes = [(span.start_ns + int(g["from_s"] * 1e9), span.start_ns + int(g["to_s"] * 1e9)) for g in silent]
+    for name, pairs in told.items():
+        filled = [(t, v) for t, v in own.get(name, ()) if any(a < t < b for a, b in holes)]
+        values[name] = sorted([*pairs, *filled]) if filled else pairs
+        sources[name] = "tegrastats and, where it was silent, sysfs" if filled else "tegrastats"
+    return values, sources
 
 
 def counter_moves(rows: Sequence[Row], span: Span) -> Row:
@@ -194,12 +259,13 @@ def _uncovered(log: KernelLog, start: float, end: float) -> str:
     return "kernel messages were lost inside the window"
 
 
-def judge(alerts: Row, counters: Row, throttle: Row, witnesses: Mapping[str, bool]) -> Row:
+def judge(alerts: Row, counters: Row, throttle: Row, witnesses: Mapping[str, bool], unseen: Sequence[str] = ()) -> Row:
     """``{state: clean|under|unknown, alerts: n, text, why: [...]}``.
 
-    ``witnesses`` says what the box has to see a slow-down with: ``cooling`` devices and ``over_current`` counters.
+    ``witnesses`` says what the box has to see a slow-down with: ``cooling`` devices and ``over_current`` counters;
+    ``unseen``, why some of the window cannot be told.
     """
-    why = []
+    why = list(unseen)
     if not alerts["covered"]:
         why.append(alerts["why"])
     if not throttle["samples"]:
@@ -228,6 +294,20 @@ def judge(alerts: Row, counters: Row, throttle: Row, witnesses: Mapping[str, boo
     return {"state": CLEAN, "alerts": 0, "text": "clean", "why": []}
 
 
+def _unseen(found: Sequence[Row], limit_ns: int, samples: int) -> list[str]:
+    """Gaps after which a window cannot be clean. What lies between two samples is told by the kernel log and by
+    counters; a living recorder may miss a few, one that does not run sees nothing.
+    """
+    told = []
+    for gap in found:
+        seconds = gap["to_s"] - gap["from_s"]
+        why = {DIED: "the recorder had died: ", STOPPED: "no recorder ran: ", NOT_STARTED: "no recorder ran yet: "}
+        fate = why.get(gap["recorder"], "")
+        if fate or (samples and seconds * 1e9 > limit_ns):
+            told.append(f"{fate}nothing was recorded for {seconds:.1f} s of the window")
+    return told
+
+
 def attribute(
     spans: Sequence[Span],
     sysfs: Iterable[Row],
@@ -235,28 +315,34 @@ def attribute(
     log: KernelLog,
     offset_s: float,
     about: Mapping[str, Any],
+    events: Sequence[Mapping[str, Any]] = (),
 ) -> list[Row]:
-    """Every window with its statistics, alerts and verdict. ``about`` is ``recorder.json``.
+    """Every window with its statistics, alerts and verdict. ``about`` is ``recorder.json``, ``events`` its events.
 
     Where both sources know a series, tegrastats' is kept: its temperatures and rails are read at one moment.
     """
+    interval = float(about.get("interval_s") or 5)
+    lives, quiet, tool_quiet = Lives(events), Silence(late_ns(interval)), Silence(silent_ns(interval))
     collector, own = Collector(spans), Collector(spans)
     rows: list[Row] = []
     before: Row | None = None
     for row in sysfs:
-        own.add(row["t"], "sysfs", with_hottest(sysfs_numbers(row, before, int(about.get("page_bytes") or 4096))))
+        quiet.heard(row["t"])
+        own.add(row["t"], with_hottest(sysfs_numbers(row, before, int(about.get("page_bytes") or 4096))))
         # Of the rest only what the verdict needs is kept: a night at 100 ms must fit into memory.
         rows.append({key: row.get(key) for key in ("t", "c", "oc")})
         before = row
     for t, numbers in tegrastats:
-        collector.add(t, "tegrastats", with_hottest(numbers))
+        tool_quiet.heard(t)
+        collector.add(t, with_hottest(numbers))
     sampled = about.get("sampled") or {}
     slowing = [name for name in sampled.get("cooling") or [] if "fan" not in name]
     witnesses = {"cooling": bool(slowing), "over_current": bool(sampled.get("over_current"))}
-    interval = float(about.get("interval_s") or 5)
     found = []
     for i, span in enumerate(spans):
-        values = {**own.values[i], **collector.values[i]}
+        holes = gaps(quiet, span, lives)
+        tool_holes = gaps(tool_quiet, span) if about.get("tegrastats") else None
+        values, sources = joined(collector.values[i], own.values[i], tool_holes or [], span)
         alerts, counters = kernel_alerts(log, offset_s, span), counter_moves(rows, span)
         throttle = throttle_states(rows, span)
         found.append(
@@ -265,18 +351,22 @@ def attribute(
                 "start_monotonic_ns": span.start_ns,
                 "end_monotonic_ns": span.end_ns,
                 "duration_s": (span.end_ns - span.start_ns) / 1e9,
-                "verdict": judge(alerts, counters, throttle, witnesses),
+                "verdict": judge(
+                    alerts, counters, throttle, witnesses, _unseen(holes, silent_ns(interval), throttle["samples"])
+                ),
                 "alerts": alerts,
                 "over_current": counters if witnesses["over_current"] else None,
                 "throttle": throttle,
                 "series": {name: summary([v for _t, v in pairs]) for name, pairs in sorted(values.items())},
                 "buckets": buckets(values, span),
-                "gaps": {
-                    "sysfs": gaps(own.times[i].get("sysfs", []), span, interval),
-                    "tegrastats": gaps(collector.times[i].get("tegrastats", []), span, interval)
-                    if about.get("tegrastats")
-                    else None,
-                },
+                "sources": sources,
+                "gaps": {"sysfs": holes, "tegrastats": tool_holes},
+                "recorded_share": recorded_share(holes, span),
+                "suspended_s": sum(
+                    float(row["suspended_s"])
+                    for row in events
+                    if row.get("event") == "suspended" and span.start_ns <= row["t"] <= span.end_ns
+                ),
             }
         )
     return found

@@ -9,7 +9,8 @@ its folder, all times being the box's monotonic clock in nanoseconds:
 ``tegrastats.log``   ``<t> <line>``, or ``<t>~ <line>`` for a line that was cut when its source died;
 ``sysfs.jsonl``      one JSON object per interval, see ``Sampler.sample``;
 ``kernel.log``       ``<t> <record of /dev/kmsg>``, continuation lines left out; not made where it may not be read;
-``events.jsonl``     ``{"t", "u", "event", ...}``: sources that start, die or fall silent, records lost, clock steps;
+``events.jsonl``     ``{"t", "u", "event", ...}``: sources that start, die or fall silent, records lost, clock steps,
+                     the box suspended;
 ``recorder.json``    who it is and what it can read; written last when it starts, and again when it ends.
 """
 
@@ -39,6 +40,11 @@ def now() -> tuple[int, int]:
     before = time.time_ns()
     t = time.monotonic_ns()
     return t, (before + time.time_ns()) // 2
+
+
+def asleep_ns() -> int:
+    """How long the box was suspended since it started: the one clock counts that time, the other does not."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
 
 
 def give(path: str) -> None:
@@ -349,6 +355,7 @@ class Recorder:
         self.kernel_lines: Log | None = None
         self.sampler = Sampler(root)
         self.offset: int | None = None
+        self.asleep = asleep_ns()
         self.stopping = False
         milliseconds = str(max(1, round(interval_s * 1000)))
         self.tool: Tool | None = None
@@ -407,8 +414,14 @@ class Recorder:
     def tick(self) -> None:
         """One sample."""
         t, u = now()
-        if self.offset is not None and abs(u - t - self.offset) > CLOCK_STEP_NS:
-            self.event("clock_step", step_ns=u - t - self.offset)
+        slept = asleep_ns() - self.asleep
+        if slept > CLOCK_STEP_NS:
+            self.event("suspended", suspended_s=round(slept / 1e9, 3))
+            self.asleep += slept
+        else:
+            slept = 0
+        if self.offset is not None and abs(u - t - self.offset - slept) > CLOCK_STEP_NS:
+            self.event("clock_step", step_ns=u - t - self.offset - slept)
         self.offset = u - t
         self.put(self.samples, json.dumps({"t": t, "u": u, **self.sampler.sample()}, separators=(",", ":")), "sysfs")
 

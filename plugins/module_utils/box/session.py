@@ -32,6 +32,8 @@ CLOCKS_SCHEMA = "lobes.spike/clocks/1"
 RESULT_SCHEMA, BOOT_SCHEMA = "lobes.spike/result/1", "lobes.spike/boot/1"
 # Windows whose UTC and monotonic times differ from the recorder's by more are of another boot of the box.
 SAME_BOOT_S = 120.0
+# A step is seen between two samples, its event is written beside the second.
+SAME_MOMENT_NS = 10**9
 # Messages from before the recorder tell what the ring still knew; this much of them is asked of the journal.
 LOOK_BACK_S = 3600.0
 
@@ -258,7 +260,9 @@ def attribute(spike: str) -> Row:
     ended_s = max(last_ns, *(row["t"] for row in own[-1:]), 0) / 1e9
     log, kernel_clock = kernel_of(folder, about, ended_s)
     tegrastats = read_tegrastats(lines_of(os.path.join(folder, "tegrastats.log")))
-    attributed = attribution.attribute(mine, samples_of(folder), tegrastats, log, kernel_clock["offset_s"], about)
+    attributed = attribution.attribute(
+        mine, samples_of(folder), tegrastats, log, kernel_clock["offset_s"], about, events
+    )
     if about and not about.get("kernel_log") and log.covers_from_s is None:
         kernel_clock["refused"] = about.get("kernel_log_refusal")
     document = {
@@ -270,7 +274,7 @@ def attribute(spike: str) -> Row:
         "kernel": {**{k: v for k, v in kernel_log.to_json(log).items() if k != "telling"}, "clock": kernel_clock},
         "clocks": {
             **(read_json(os.path.join(folder, "clocks.json")) or {}),
-            "steps": clocks.steps(readings),
+            "steps": _steps(readings, events),
             "engine_logs": _engine_clocks(spike),
         },
         "incidents": [row for row in own if row["event"] not in ("started", "stopped", "source_started")][:500],
@@ -282,6 +286,18 @@ def attribute(spike: str) -> Row:
         give(folder)
     write_json(os.path.join(folder, "attribution.json"), document)
     return document
+
+
+def _steps(readings: Sequence[Reading], events: Sequence[Row]) -> list[Row]:
+    """Where UTC was set; a suspended box's UTC went on while its monotonic clock stood, which is no step."""
+    asleep = [(row["t"], float(row["suspended_s"])) for row in events if row["event"] == "suspended"]
+    found = []
+    for step in clocks.steps(readings):
+        near = [s for t, s in asleep if abs(t - step["monotonic_ns"]) < SAME_MOMENT_NS]
+        step_s = step["step_s"] - sum(near)
+        if not near or abs(step_s) > clocks.STEP_S:
+            found.append({**step, "step_s": step_s})
+    return found
 
 
 def _engine_clocks(spike: str) -> list[Row]:

@@ -22,6 +22,7 @@ MIB, KIB_PER_MIB = 1 << 20, 1024
 STOP_ASKED = "stop_asked"
 """The one event that is not the recorder's own: the spike was about to stop it, and found it alive or not."""
 STOPPED, DIED, KILLED, UNKNOWN = "stopped", "died", "killed", "unknown"
+LIVED, NOT_STARTED = "lived", "not started"
 
 
 def read_json_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -171,3 +172,16 @@ class Lives:
         """The recorder that was the last to be started at a time."""
         i = bisect_right(self._starts, t_ns) - 1
         return self.lives[i] if i >= 0 else None
+
+    def of_silence(self, from_ns: int | None, to_ns: int | None) -> str:
+        """What the recorder was between two samples (None: before the first, after the last): ``lived``, ``died``,
+        ``stopped``, ``not started`` or ``unknown``.
+        """
+        if from_ns is None:
+            return NOT_STARTED if self.lives and to_ns is not None else UNKNOWN
+        before, after = self.at(from_ns), self.at(to_ns) if to_ns is not None else None
+        if before is None:
+            return UNKNOWN
+        if before is after:
+            return LIVED
+        return before.end if before.end in (STOPPED, DIED) else UNKNOWN

@@ -66,18 +66,26 @@ class Windows:
         return self._by_arm.get(arm)
 
     def judged(self, row: Row) -> Heat:
-        """A row's verdict with how far the hottest sample stayed from the trip."""
+        """A row's verdict with how far the hottest sample stayed from the trip, and how much of the window was seen."""
         verdict = mapping(row, "verdict")
         state = text(verdict, "state") or "unknown"
-        said = clean(text(verdict, "text") or state, 200)
-        return Heat(state, f"{said}{self._bound(row)}", whole(verdict, "alerts"))
+        said = clean(text(verdict, "text") or state, 400)
+        seen = recorded(row)
+        asleep = number(row, "suspended_s")
+        more = (
+            self._bound(row, seen is not None),
+            f"; {seen} of the window was recorded" if seen else "",
+            f"; the box was suspended for {fixed(asleep, 1)} s in it, and its clock stood still" if asleep else "",
+        )
+        return Heat(state, "".join((said, *more)), whole(verdict, "alerts"))
 
-    def _bound(self, row: Row) -> str:
+    def _bound(self, row: Row, partly: bool) -> str:
         found = temperature(row)
         hottest = number(found[1], "max") if found else None
         if found is None or hottest is None:
             return ""
-        words = f"; {found[0]} max {fixed(hottest, 1)} C"
+        least = f"{fixed(number(found[1], 'min'), 1)} to" if partly else "max"
+        words = f"; {found[0]} {least} {fixed(hottest, 1)} C{_source(row)}"
         if self.trip is None:
             return words
         distance = self.trip - hottest
@@ -87,8 +95,25 @@ class Windows:
 
 def temperature(row: Row) -> tuple[str, Row] | None:
     """The series that stands for the box's temperature in a row: its name and its summary."""
-    name = next((name for name in TEMPERATURES if mapping(row, "series", name)), None)
+    name = _temperature_name(row)
     return None if name is None else (name.partition(".")[2], mapping(row, "series", name))
+
+
+def _temperature_name(row: Row) -> str | None:
+    return next((name for name in TEMPERATURES if mapping(row, "series", name)), None)
+
+
+def _source(row: Row) -> str:
+    """Where a temperature comes from, said where it is not from one source throughout."""
+    said = mapping(row, "sources").get(_temperature_name(row) or "")
+    return f" ({clean(said, 60)})" if isinstance(said, str) and " " in said else ""
+
+
+def recorded(row: Row) -> str | None:
+    """The part of a window that was recorded, ``94.1%``; None when nothing is missing, or that is not known."""
+    share = number(row, "recorded_share")
+    # Never rounded up to a whole.
+    return None if share is None or share >= 1 else f"{fixed(int(max(share, 0.0) * 1000) / 10, 1)}%"
 
 
 def trip(evidence: Evidence) -> float | None:
@@ -140,13 +165,20 @@ def limits(evidence: Evidence) -> tuple[str, ...]:
         found.append(f"Kernel log: {clean(reason)}.")
     if flag(attribution, "recorder", "tegrastats") is False:
         found.append("There was no tegrastats: temperatures and power are those of sysfs.")
-    holes = [
-        f"{clean(text(row, 'arm') or ABSENT, 40)} {clean(text(row, 'name') or ABSENT, 60)}"
-        for row in rows(attribution, "windows")
-        if rows(row, "gaps", "sysfs") or rows(row, "gaps", "tegrastats")
-    ]
+    windows_ = rows(attribution, "windows")
+    holes = [f"{_what(row)} ({_gaps(found_)})" for row in windows_ if (found_ := rows(row, "gaps", "sysfs"))]
     if holes:
-        found.append(f"The recording was silent for a while inside these windows: {clean(', '.join(holes), 400)}.")
+        found.append(f"The recording was silent for a while inside these windows: {clean('; '.join(holes), 600)}.")
+    deaf = [
+        f"{_what(row)} ({_lengths(rows(row, 'gaps', 'tegrastats'))})"
+        for row in windows_
+        if rows(row, "gaps", "tegrastats") and not rows(row, "gaps", "sysfs")
+    ]
+    if deaf:
+        found.append(
+            f"tegrastats alone was silent for a while inside these windows: {clean('; '.join(deaf), 400)}. "
+            "Temperatures and power there are those of sysfs, as far as it has them."
+        )
     if (life := _last_life(attribution)) is not None and text(life, "end") == "unknown":
         found.append(f"Whether the recorder ran to the end of the spike is not known; {_last_line(life)}.")
     found += [
@@ -155,6 +187,29 @@ def limits(evidence: Evidence) -> tuple[str, ...]:
         for row in rows(attribution, "other_boot")
     ]
     return tuple(found)
+
+
+LIVES: Final = {
+    "lived": "the recorder lived",
+    "died": "the recorder had died",
+    "stopped": "no recorder ran",
+    "not started": "no recorder ran yet",
+}
+"""What became of the recorder in a gap; anything else is not known."""
+
+
+def _gaps(gaps: Sequence[Row]) -> str:
+    """``6.1 s, the recorder lived``: how long nothing was recorded in a window, and what became of the recorder."""
+    by_fate: dict[str, list[Row]] = {}
+    for gap in gaps:
+        fate = LIVES.get(text(gap, "recorder") or "", "whether the recorder lived is not known")
+        by_fate.setdefault(fate, []).append(gap)
+    return "; ".join(f"{_lengths(found)}, {fate}" for fate, found in by_fate.items())
+
+
+def _lengths(gaps: Sequence[Row]) -> str:
+    lengths = [(number(gap, "to_s") or 0.0) - (number(gap, "from_s") or 0.0) for gap in gaps]
+    return f"{fixed(sum(lengths), 1)} s{f' in {len(lengths)} gaps' if len(lengths) > 1 else ''}"
 
 
 def _last_life(attribution: Row) -> Row | None:
@@ -175,11 +230,6 @@ def _utc(life: Row, moment: str) -> str:
 def recorder_incidents(evidence: Evidence) -> tuple[str, ...]:
     """What happened to the recorder itself: how it ended where it was not stopped, and what it told of its sources."""
     attribution = evidence.extra.get(PATH, {})
-    told = (
-        f"Recorder: {clean(text(row, 'event') or 'an event', 80)}"
-        f"{f' ({clean(source, 60)})' if (source := text(row, 'source')) else ''}."
-        for row in rows(attribution, "incidents")
-    )
     found = []
     for life in rows(attribution, "recorder", "lives"):
         if text(life, "end") == "died":
@@ -191,7 +241,15 @@ def recorder_incidents(evidence: Evidence) -> tuple[str, ...]:
             found.append(
                 f"The recorder of heat and power did not end when it was to, and was killed; {_last_line(life)}."
             )
-    return (*found, *told)
+    return (*found, *(_incident(row) for row in rows(attribution, "incidents")))
+
+
+def _incident(row: Row) -> str:
+    asleep = number(row, "suspended_s")
+    if asleep is not None:
+        return f"The box was suspended for {fixed(asleep, 1)} s: its monotonic clock stood still meanwhile."
+    source = text(row, "source")
+    return f"Recorder: {clean(text(row, 'event') or 'an event', 80)}{f' ({clean(source, 60)})' if source else ''}."
 
 
 def arm_line(document: Document, arm: ArmEvidence) -> list[str]:
@@ -277,7 +335,8 @@ def _verdict(row: Row) -> str:
     """A verdict for a table; why something is unknown stands with its result."""
     verdict = mapping(row, "verdict")
     said = text(verdict, "text") or ABSENT
-    return clean(text(verdict, "state") or ABSENT if said.startswith("unknown:") else said, 60)
+    seen = f", {found} recorded" if (found := recorded(row)) else ""
+    return f"{clean(text(verdict, 'state') or ABSENT if said.startswith('unknown:') else said, 60)}{seen}"
 
 
 def main_rail(shown: Sequence[Row]) -> str | None:

@@ -174,15 +174,107 @@ def test_series_buckets_and_gaps() -> None:
     (found,) = attribution.attribute([span], rows, parsed, log_of([]), 0.0, ABOUT)
     series = found["series"]
     assert series["power_w.VDD_GPU"]["mean"] == 2.0  # the first number of a rail
-    assert series["temp_c.tj"]["max"] == pytest.approx(58.95)  # tegrastats' word, not sysfs'
-    assert series["temp_c.hottest"]["max"] == pytest.approx(58.95)
+    # tegrastats' word, and sysfs' (60 C throughout) where tegrastats was silent.
+    assert series["temp_c.tj"]["max"] == series["temp_c.hottest"]["max"] == 60.0
+    assert series["temp_c.tj"]["n"] == 180
+    assert series["temp_c.tj"]["p50"] == 54.875
+    assert found["sources"]["temp_c.tj"] == "tegrastats and, where it was silent, sysfs"
+    assert found["sources"]["power_w.VDD_GPU"] == "tegrastats"
+    assert found["sources"]["swap_in_kib_s"] == "sysfs"
     assert series["swap_in_kib_s"]["p50"] == 4.0
     assert series["swap_out_kib_s"]["max"] == 0.0
     assert series["cpu_busy_pct"]["p50"] == 50.0
     assert len(found["buckets"]) == 3
-    assert found["buckets"][1]["series"]["temp_c.tj"]["n"] == 52
+    assert found["buckets"][1]["series"]["temp_c.tj"]["n"] == 60
     assert found["gaps"]["tegrastats"] == [{"from_s": 300.0, "to_s": 345.0}]
     assert found["gaps"]["sysfs"] == []
+    assert found["recorded_share"] == 1.0
+
+
+def without(start: int, end: int, **changes: Any) -> list[dict[str, Any]]:
+    """A quiet box that was not sampled between two times (seconds); its grid of five seconds goes on afterwards."""
+    return [row for row in samples(50 * S, 250 * S, **changes) if not start < row["t"] / S < end]
+
+
+def event(t: int, name: str, **facts: Any) -> dict[str, Any]:
+    return {"t": t * S, "u": (t + 1000) * S, "event": name, **facts}
+
+
+def lived(rows: list[dict[str, Any]], *events: dict[str, Any]) -> Any:
+    (found,) = attribution.attribute(WINDOW, rows, [], log_of([]), 0.0, {**ABOUT, "tegrastats": False}, events)
+    return found
+
+
+@pytest.mark.parametrize("woke", [120.9, 121, 123, 125.9])
+def test_a_freeze_of_six_seconds_is_a_gap_wherever_it_falls_between_two_samples(woke: float) -> None:
+    """Sampled every 5 s; all stands still for 6 s, the sample that was due meanwhile comes when all goes on."""
+    rows = [row for row in samples(50 * S, 250 * S) if not woke - 6 < row["t"] / S < woke]
+    rows.insert(sum(row["t"] < woke * S for row in rows), {**rows[0], "t": int(woke * S)})
+    found = lived(rows, event(45, "started"), event(251, "stopped"))
+    (gap,) = found["gaps"]["sysfs"]
+    assert gap["recorder"] == "lived"
+    assert gap["silent_s"] == pytest.approx(gap["to_s"] - gap["from_s"])
+    assert 5.9 <= gap["silent_s"] <= 10.9
+    assert found["recorded_share"] == pytest.approx(1 - gap["silent_s"] / 100, abs=1e-4)
+    assert found["verdict"]["text"] == "clean", "alerts and counters tell what lies between two samples"
+
+
+def test_a_sample_that_load_made_late_is_no_gap() -> None:
+    late = [row | {"t": row["t"] + (S * 4 // 10 if row["t"] == 120 * S else 0)} for row in samples(50 * S, 250 * S)]
+    assert lived(late, event(45, "started"))["gaps"]["sysfs"] == []
+
+
+def test_a_long_gap_of_a_living_recorder_cannot_be_clean() -> None:
+    found = lived(without(120, 150), event(45, "started"))
+    assert found["verdict"]["text"] == "unknown: nothing was recorded for 30.0 s of the window"
+
+
+def test_a_gap_that_begins_before_a_window_is_cut_at_its_edge() -> None:
+    (gap,) = lived(without(90, 110), event(45, "started"))["gaps"]["sysfs"]
+    assert gap == {"from_s": 0.0, "to_s": 10.0, "recorder": "lived", "silent_s": 20.0}
+
+
+def test_a_short_window_within_a_gap_is_all_gap() -> None:
+    span = Span(122 * S, 124 * S)
+    found = attribution.attribute([span], without(120, 150), [], log_of([]), 0.0, ABOUT, [event(45, "started")])[0]
+    assert [(gap["from_s"], gap["to_s"]) for gap in found["gaps"]["sysfs"]] == [(0.0, 2.0)]
+    assert found["recorded_share"] == 0.0
+    assert found["gaps"]["tegrastats"] == [{"from_s": 0.0, "to_s": 2.0}]
+
+
+NO_COUNTERS = {**ABOUT, "tegrastats": False, "sampled": {"cooling": ["gpu-throttle-alert"], "over_current": []}}
+
+
+@pytest.mark.parametrize(
+    ("events", "rows", "fate"),
+    [
+        ([event(45, "started"), event(145, "started")], without(120, 145), "died"),
+        ([event(45, "started"), event(121, "stopped"), event(145, "started")], without(120, 145), "stopped"),
+        ([event(45, "started"), event(260, "stop_asked", alive=False)], without(120, 999), "died"),
+        ([event(45, "started"), event(260, "stop_asked", alive=True)], without(120, 999), "unknown"),
+        ([event(45, "started")], without(120, 999), "unknown"),
+        ([event(150, "started")], without(0, 150), "not started"),
+        ([], without(120, 145), "unknown"),
+    ],
+)
+def test_what_became_of_the_recorder_in_a_gap(events: list[Any], rows: list[Any], fate: str) -> None:
+    (found,) = attribution.attribute(WINDOW, rows, [], log_of([]), 0.0, NO_COUNTERS, events)
+    assert [gap["recorder"] for gap in found["gaps"]["sysfs"]] == [fate]
+    assert found["verdict"]["state"] == "unknown", "nothing but the recorder saw the cooling devices"
+    told = {"died": "the recorder had died", "stopped": "no recorder ran", "not started": "no recorder ran yet"}
+    assert found["verdict"]["text"].startswith(f"unknown: {told[fate]}: " if fate in told else "unknown: nothing was")
+
+
+def test_even_a_short_time_without_a_recorder_is_unknown() -> None:
+    events = [event(45, "started"), event(127, "started")]
+    (found,) = attribution.attribute(WINDOW, without(120, 127), [], log_of([]), 0.0, NO_COUNTERS, events)
+    assert found["verdict"]["text"].startswith("unknown: the recorder had died: nothing was recorded for 10.0 s")
+
+
+def test_a_suspended_box_is_counted_for_the_window_it_was_suspended_in() -> None:
+    rows = samples(50 * S, 250 * S)
+    asleep = [event(90, "suspended", suspended_s=3.0), event(130, "suspended", suspended_s=6.0)]
+    assert lived(rows, event(45, "started"), *asleep)["suspended_s"] == 6.0
 
 
 def test_what_was_not_read_is_left_out_and_counters_that_fell_say_nothing() -> None:
@@ -263,10 +355,6 @@ def test_a_whole_spike_from_its_files(tmp_path: Path) -> None:
     assert again == document
 
 
-def event(t: int, name: str, **facts: Any) -> dict[str, Any]:
-    return {"t": t * S, "u": (t + 1000) * S, "event": name, **facts}
-
-
 def test_the_lives_of_the_recorders_are_told(tmp_path: Path) -> None:
     spike = a_spike(tmp_path)
     events = [event(40, "started", pid=7), event(150, "started", pid=8), event(310, "stop_asked", alive=False)]
@@ -280,6 +368,16 @@ def test_the_lives_of_the_recorders_are_told(tmp_path: Path) -> None:
     assert document["incidents"] == [], "that the spike asked is no incident"
     # What the spike wrote at its end does not make the kernel log followed until then.
     assert document["kernel"]["covers_to_s"] == pytest.approx(300 - 0.5, abs=1)
+
+
+def test_a_suspended_boxs_utc_was_not_stepped(tmp_path: Path) -> None:
+    spike = a_spike(tmp_path)
+    rows = samples(40 * S, 300 * S, u=lambda t: t + (1000 + 6 * (t > 148 * S) + 9 * (t > 250 * S)) * S)
+    (spike / "telemetry/sysfs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    events = [event(40, "started"), event(150, "suspended", suspended_s=6.0)]
+    (spike / "telemetry/events.jsonl").write_text("".join(json.dumps(row) + "\n" for row in events))
+    document = session.attribute(str(spike))
+    assert [(step["monotonic_ns"] // S, step["step_s"]) for step in document["clocks"]["steps"]] == [(255, 9.0)]
 
 
 def test_a_spike_without_telemetry_is_unknown_throughout(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.lobes.spike.plugins.module_utils.box import detach, recorder, session, telemetry
+from ansible_collections.lobes.spike.plugins.module_utils.box import attribution, detach, recorder, session, telemetry
+from ansible_collections.lobes.spike.plugins.module_utils.box.kernel_log import KernelLog
 from ansible_collections.lobes.spike.plugins.module_utils.box.recorder import Log, Sampler, fields, sensor
 from ansible_collections.lobes.spike.plugins.module_utils.box.source import Source
 from ansible_collections.lobes.spike.plugins.module_utils.errors import SpikeError
@@ -203,6 +204,16 @@ def test_a_stopped_process_leaves_missed_samples_not_a_silent_hole(stage: Stage)
     until(lambda: stage.events("samples_missed"))
     stage.stop()
     assert stage.events("samples_missed")[0]["samples"] >= 4
+    rows = stage.rows()
+    span = attribution.Span(rows[0]["t"], rows[-1]["t"])
+    about = json.loads((stage.folder / "recorder.json").read_text())
+    (found,) = attribution.attribute(
+        [span], rows, [], KernelLog("recorder", None, [], 0.0), 0.0, about, stage.rows("events.jsonl")
+    )
+    longest = max(found["gaps"]["sysfs"], key=lambda gap: gap["silent_s"])
+    assert longest["recorder"] == "lived"
+    assert longest["silent_s"] >= 0.7
+    assert found["recorded_share"] < 1
 
 
 def test_a_forgotten_recorder_ends_by_itself(stage: Stage) -> None:
@@ -226,6 +237,23 @@ def test_a_clock_step_is_an_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         made.tick()
     steps = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     assert [(row["event"], round(row["step_ns"] / 1e9)) for row in steps] == [("clock_step", -3602)]
+
+
+def test_a_suspension_is_an_event_and_no_clock_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "asleep_ns", lambda: 5)
+    made = recorder.Recorder(str(tmp_path), "t", 1.0, 60.0, root=str(tmp_path))
+    moments = iter([(0, 10**12), (10**9, 10**12 + 7 * 10**9)])
+    monkeypatch.setattr(recorder, "now", lambda: next(moments, (2 * 10**9, 10**12 + 8 * 10**9)))
+    made.tick()
+    monkeypatch.setattr(recorder, "asleep_ns", lambda: 5 + 6 * 10**9)
+    made.tick()
+    made.tick()
+    told = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [(row["event"], row["suspended_s"]) for row in told] == [("suspended", 6.0)]
+
+
+def test_this_machine_counts_its_time_asleep() -> None:
+    assert recorder.asleep_ns() > -(10**9)
 
 
 def test_fields_of_a_file(tmp_path: Path) -> None:

@@ -79,6 +79,52 @@ def edited(folder: Path, how: Callable[[dict[str, Any]], object]) -> dict[str, A
     return content
 
 
+def window(content: dict[str, Any], path: str) -> dict[str, Any]:
+    return next(row for row in content["windows"] if row["path"] == path)
+
+
+def gap(from_s: float, to_s: float, **more: Any) -> dict[str, Any]:
+    return {"from_s": from_s, "to_s": to_s, **more}
+
+
+PROSE, CODE = "results/B.decode-prose.json", "results/B.decode-code.json"
+
+
+def test_a_gap_says_how_long_and_what_became_of_the_recorder(sim_small: Path) -> None:
+    def how(content: dict[str, Any]) -> None:
+        frozen, blind = window(content, PROSE), window(content, CODE)
+        frozen.update(recorded_share=0.9419, gaps={"sysfs": [gap(2, 8.1, recorder="lived", silent_s=6.1)]})
+        frozen["gaps"]["tegrastats"] = [gap(2, 8.1)]
+        blind.update(recorded_share=0.0, gaps={"sysfs": [gap(0, 3, recorder="died"), gap(3, 4)], "tegrastats": []})
+
+    edited(sim_small, how)
+    evidence = load(sim_small)
+    (told,) = [line for line in build(evidence).coverage_limits if "silent" in line]
+    assert told == (
+        "The recording was silent for a while inside these windows: B decode-prose (6.1 s, the recorder lived); "
+        "B decode-code (3.0 s, the recorder had died; 1.0 s, whether the recorder lived is not known)."
+    )
+    words = {path: heat.words for path, heat in by_path(evidence).items()}
+    assert words[PROSE] == ("clean; tj 86.0 to 88.0 C, 21.0 C below the 109.0 C trip; 94.1% of the window was recorded")
+    assert "clean, 94.1% recorded" in render(evidence)["transcript.txt"]
+
+
+def test_tegrastats_alone_being_silent_is_told_with_the_source_that_goes_on(sim_small: Path) -> None:
+    def how(content: dict[str, Any]) -> None:
+        row = window(content, PROSE)
+        row["gaps"] = {"sysfs": [], "tegrastats": [gap(1, 12.5), gap(20, 31)]}
+        row["sources"] = {"temp_c.tj": "tegrastats and, where it was silent, sysfs"}
+
+    edited(sim_small, how)
+    evidence = load(sim_small)
+    (told,) = [line for line in build(evidence).coverage_limits if "silent" in line]
+    assert told == (
+        "tegrastats alone was silent for a while inside these windows: B decode-prose (22.5 s in 2 gaps). "
+        "Temperatures and power there are those of sysfs, as far as it has them."
+    )
+    assert "C (tegrastats and, where it was silent, sysfs), 21.0 C below" in by_path(evidence)[PROSE].words
+
+
 LAST = {"t": 1, "u": 1796025700_500_000_000}
 
 
@@ -106,3 +152,14 @@ def test_the_end_of_a_recorder_is_said_outright(
     limits = [line for line in document.coverage_limits if "Whether the recorder ran" in line]
     assert len(limits) == (limit is not None)
     assert not limit or limits[0].startswith(limit)
+
+
+def test_a_suspended_box_is_said_to_have_been(sim_small: Path) -> None:
+    def how(content: dict[str, Any]) -> None:
+        content["incidents"].append({"t": 1, "u": 1, "event": "suspended", "suspended_s": 6.04})
+        window(content, PROSE)["suspended_s"] = 6.04
+
+    edited(sim_small, how)
+    evidence = load(sim_small)
+    assert "The box was suspended for 6.0 s: its monotonic clock stood still meanwhile." in build(evidence).incidents
+    assert by_path(evidence)[PROSE].words.endswith("the box was suspended for 6.0 s in it, and its clock stood still")
