@@ -264,6 +264,7 @@ def phase(row: Row, engine: Process, folder: Path) -> dict[str, Any]:
             "evidence": list(dict.fromkeys(text for one in states for text in one["evidence"])),
             "last": states[-1]["evidence"] if states else None,
         },
+        "result_bytes": path.stat().st_size,
         "shown": quote(sample.get("text"), 120),
     }
 

@@ -16,12 +16,16 @@ from collections.abc import Callable
 from typing import Any
 
 from .failure import printable
+from .kept import Text
 from .likeness import Likeness, Take
 from .sample import Sample
 
 DONE = b"[DONE]"
 LEARN_AT = 4  # text events read the long way before one is learned from: not in the rush of first tokens
 MAX_LEARNED = 8  # a stream whose events keep changing is read the long way
+MAX_EVENTS = 1 << 20  # of one reply: as many as the longest window has tokens
+MAX_CALLS = 64
+MAX_NAME = 1000  # characters of a tool call's name or id
 OnEvent = Callable[[int, dict[str, Any]], None]
 """Called with nanoseconds since t0 and the event as parsed."""
 
@@ -92,8 +96,8 @@ class ChatReader:
         self.sample = sample
         self.done = False  # [DONE] was read
         self._on_event = on_event
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
+        self._text = Text()
+        self._reasoning = Text()
         self._calls: list[_ToolCall] = []
         self._cumulative: int | None = None  # running completion tokens, once the server sends any
         self._seen = 0
@@ -157,9 +161,9 @@ class ChatReader:
         self._catch_up()
         sample = self.sample
         sample.end_s = end_ns / 1e9
-        sample.text = whole("".join(self._text))
-        sample.reasoning = whole("".join(self._reasoning))
-        sample.tool_calls = [call.to_json() for call in self._calls]
+        sample.text = self._kept("text", self._text)
+        sample.reasoning = self._kept("reasoning", self._reasoning)
+        sample.tool_calls = [call.to_json(self._kept) for call in self._calls]
         sample.usage = None if sample.usage is None else kept(sample.usage)
         sample.engine_metrics = None if sample.engine_metrics is None else kept(sample.engine_metrics)
         usage = sample.usage or {}
@@ -195,6 +199,13 @@ class ChatReader:
         """How many JSON events were read the long way."""
         return self._seen
 
+    def _kept(self, name: str, text: Text) -> str:
+        """What is kept of a text; where a result holds only its beginning, ``sample.cut`` tells of the whole."""
+        head, cut = text.ended()
+        if cut is not None:
+            self.sample.cut[name] = cut
+        return whole(head)
+
     def _fail(self, kind: str, message: str) -> None:
         if self.sample.error_kind is None:
             self.sample.error_kind = kind
@@ -208,7 +219,7 @@ class ChatReader:
         if likeness is not None:
             texts = self._reasoning if likeness.reasoning else self._text
             self._taken = [[]]
-            self.take = likeness.taker(self.sample.events, texts, self._taken)
+            self.take = likeness.taker(self.sample.events, texts.parts, self._taken)
             self._likeness = likeness
             self._learned += 1
             self._long = 0
@@ -256,6 +267,8 @@ class ChatReader:
 
     def _token_event(self, t_ns: int, cumulative: int | None) -> None:
         self.sample.events.append((t_ns, cumulative))
+        if len(self.sample.events) > MAX_EVENTS:
+            self._fail("bad_event", f"the reply has more than {MAX_EVENTS} events that carry tokens")
 
     def _identify(self, value: dict[str, Any]) -> None:
         sample = self.sample
@@ -307,9 +320,9 @@ class ChatReader:
         answer = _text_of(delta.get("content")) or _text_of(delta.get("refusal"))
         calls = self._tool_calls(delta)
         if reasoning:
-            self._reasoning.append(reasoning)
+            self._reasoning.add(reasoning)
         if answer:
-            self._text.append(answer)
+            self._text.add(answer)
         if t_ns is not None and (reasoning or answer or calls):
             sample = self.sample
             if sample.ttft_s is None:
@@ -359,7 +372,10 @@ class ChatReader:
         if known is not None and not (isinstance(call_id, str) and call_id and known.id not in (None, call_id)):
             return known
         call = _ToolCall(index)
-        self._calls.append(call)
+        if len(self._calls) < MAX_CALLS:
+            self._calls.append(call)
+        else:
+            self.sample.warn(f"more than {MAX_CALLS} tool calls; the rest is not kept")
         return call
 
     def _count(self, holder: dict[str, Any], name: str) -> int | None:
@@ -395,13 +411,13 @@ class _ToolCall:
         self.index = index
         self.id: str | None = None
         self.name: str | None = None
-        self._arguments: list[str] = []
+        self._arguments: Text | None = None
 
     def add(self, fragment: dict[str, Any], sample: Sample) -> bool:
         """Take a fragment; True when it held a name or argument text."""
         call_id = fragment.get("id")
         if isinstance(call_id, str) and call_id:
-            self.id = call_id
+            self.id = call_id[:MAX_NAME]
         function = fragment.get("function")
         if not isinstance(function, dict):
             return False
@@ -409,20 +425,19 @@ class _ToolCall:
         text = False
         if isinstance(name, str) and name:
             # Sent once, in pieces, or again with every fragment.
-            self.name = name if self.name in (None, name) else f"{self.name}{name}"
+            self.name = (name if self.name in (None, name) else f"{self.name}{name}")[:MAX_NAME]
             text = True
-        if isinstance(arguments, str):
-            self._arguments.append(arguments)
-            text |= bool(arguments)
-        elif arguments is not None:
-            sample.warn("tool call arguments are not a string")
-            self._arguments.append(json.dumps(arguments))
-            text = True
+        if arguments is not None:
+            self._arguments = self._arguments or Text()
+            if not isinstance(arguments, str):
+                sample.warn("tool call arguments are not a string")
+            self._arguments.add(arguments if isinstance(arguments, str) else json.dumps(arguments))
+            text |= arguments != ""
         return text
 
-    def to_json(self) -> dict[str, str | None]:
+    def to_json(self, kept: Callable[[str, Text], str]) -> dict[str, str | None]:
         """{id, name, arguments}; absent parts are None, arguments are the text as sent."""
-        arguments = whole("".join(self._arguments)) if self._arguments else None
+        arguments = None if self._arguments is None else kept(f"arguments of call {self.index}", self._arguments)
         return {"id": self.id, "name": self.name, "arguments": arguments}
 
 

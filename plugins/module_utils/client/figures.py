@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MIN_TOKENS = 64
 MIN_EVENTS = 8
 MIN_P99_SAMPLES = 100
+MAX_TOKEN_CHARS = 256  # no vocabulary has longer tokens on average
 
 
 def decode_rate(sample: Sample, forced_tokens: int | None) -> tuple[float | None, str | None]:
@@ -51,6 +52,8 @@ def observed_rate(
         return None, "the server sent no usage: tokens unknown"
     if tokens < min_tokens:
         return None, f"{tokens} tokens are too few (under {min_tokens})"
+    if sample.characters > MAX_TOKEN_CHARS * tokens:
+        return None, f"{sample.characters} characters are no text of {tokens} tokens"
     events = sample.events
     if len(events) < min_events:
         return None, f"{len(events)} token events are too few (under {min_events})"
@@ -151,6 +154,10 @@ def implausible(sample: Sample, *, ceiling: float | None = None, text_tokens: in
     tokens = sample.completion_tokens
     if tokens and text_tokens is not None and abs(text_tokens - tokens) > 0.2 * tokens:
         doubts.append(f"the text is {text_tokens} tokens long, usage says {tokens}: degenerate output?")
+    if tokens and sample.characters > MAX_TOKEN_CHARS * tokens:
+        doubts.append(
+            f"the text is {sample.characters} characters long, usage says {tokens} tokens: degenerate output?"
+        )
     if sample.last_token_s is not None and sample.end_s is not None and sample.last_token_s > sample.end_s:
         doubts.append("the last token is later than the end")
     return doubts

@@ -17,6 +17,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from .kept import MAX_PIECES, MAX_PLAIN_EVENT
+
 Path = tuple[str, ...]
 Take = Callable[[int, bytes, int, int], bool]
 
@@ -100,9 +102,11 @@ class Likeness:
         after = [(part[:1], part, len(part)) for part in self.parts[1:]]
         which = self.counts.index(COMPLETION) if self.counts else -1
         add_event, add_text = events.append, texts.append
+        largest, most = MAX_PLAIN_EVENT, MAX_PIECES
 
         def take(t_ns: int, data: bytes, start: int, end: int) -> bool:
-            if not data.startswith(head, start):
+            # A large piece, or one too many, goes the long way, where texts are kept within bounds.
+            if not data.startswith(head, start) or end - start > largest or len(texts) >= most:
                 return False
             start += head_size
             at = data.find(b'"', start, end)

@@ -40,13 +40,17 @@ def ask(endpoint: Endpoint, path: str, timeout_s: float = 5) -> tuple[str, str |
         return {"connect_refused": "refused", "timeout": "timeout"}.get(exc.kind or "", "failed"), None
 
 
-def post_json(endpoint: Endpoint, path: str, value: Any, timeout_s: float | None = 60) -> Any:
+def post_json(
+    endpoint: Endpoint, path: str, value: Any, timeout_s: float | None = 60, max_bytes: int = MAX_BODY
+) -> Any:
     """The JSON value a POST of ``value`` as JSON answers with; see ``get_text``."""
     body = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    return _parse(_request(endpoint, "POST", path, body, timeout_s), endpoint, path)
+    return _parse(_request(endpoint, "POST", path, body, timeout_s, max_bytes), endpoint, path)
 
 
-def _request(endpoint: Endpoint, method: str, path: str, body: bytes | None, timeout_s: float | None) -> bytes:
+def _request(
+    endpoint: Endpoint, method: str, path: str, body: bytes | None, timeout_s: float | None, max_bytes: int = MAX_BODY
+) -> bytes:
     target = endpoint.target(path)
     tls = endpoint.tls()
     connection: http.client.HTTPConnection
@@ -60,7 +64,7 @@ def _request(endpoint: Endpoint, method: str, path: str, body: bytes | None, tim
     try:
         connection.request(method, target, body=body, headers=headers)
         response = connection.getresponse()
-        data = response.read(MAX_BODY + 1)
+        data = response.read(max_bytes + 1)
     except ConnectionRefusedError as exc:
         raise _failure(endpoint, path, "connect_refused", exc) from None
     except TimeoutError as exc:
@@ -71,8 +75,8 @@ def _request(endpoint: Endpoint, method: str, path: str, body: bytes | None, tim
         raise _failure(endpoint, path, "early_close", exc) from None
     finally:
         connection.close()
-    if len(data) > MAX_BODY:
-        raise ClientError(f"{endpoint.url}{path}: the answer is larger than {MAX_BODY} bytes", kind="bad_event")
+    if len(data) > max_bytes:
+        raise ClientError(f"{endpoint.url}{path}: the answer is larger than {max_bytes} bytes", kind="bad_event")
     if response.status != 200:
         text = printable(data[:2000].decode("utf-8", "replace").strip())
         raise ClientError(

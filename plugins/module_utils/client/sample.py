@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .figures import decode_rate
+from .kept import WRITTEN_CHARS
 
 ERROR_KINDS = (
     "connect_refused",  # nobody listens there
@@ -64,6 +65,8 @@ class Sample:
     text: str = ""
     reasoning: str = ""
     tool_calls: list[dict[str, str | None]] = field(default_factory=list)  # {id, name, arguments}
+    # {text | reasoning | arguments of call N: {characters, sha256}} of texts that are longer than a result holds.
+    cut: dict[str, dict[str, Any]] = field(default_factory=dict)
     keepalives: int = 0  # comment lines and empty events: the server is alive, nothing more
     # Events that carried tokens: (nanoseconds since t0, cumulative completion tokens or None when not sent).
     events: list[tuple[int, int | None]] = field(default_factory=list)
@@ -75,22 +78,41 @@ class Sample:
         if text not in self.warnings:
             self.warnings.append(text)
 
+    @property
+    def characters(self) -> int:
+        """How long reasoning and text were, also where only their beginning was kept."""
+        texts = {"text": self.text, "reasoning": self.reasoning}
+        return sum(self.cut[name]["characters"] if name in self.cut else len(kept) for name, kept in texts.items())
+
+    @property
+    def whole_text(self) -> bool:
+        """Whether reasoning and text are all there, to be counted again."""
+        return self.characters == len(self.text) + len(self.reasoning)
+
     def to_json(self) -> dict[str, Any]:
         """Plain data, compact: times in seconds to the microsecond, events as differences.
 
         ``events`` is {"t_us": [...], "tok": [...]}: differences between neighbours, the first one from 0; ``tok`` holds
-        None where no count was sent (the next count is again a difference from the last one known).
+        None where no count was sent (the next count is again a difference from the last one known). Of long texts the
+        beginning is given; ``cut`` says how long they were.
         ``decode_tok_s`` and ``decode_invalid_reason`` are added: exactly one of them is None.
         """
         out: dict[str, Any] = {}
         for name in self.__slots__:
             value = getattr(self, name)
             out[name] = round(value, 6) if isinstance(value, float) else value
+        out["text"], out["reasoning"] = self.text[:WRITTEN_CHARS], self.reasoning[:WRITTEN_CHARS]
+        out["tool_calls"] = [written_call(call) for call in self.tool_calls]
         out["events"] = pack_events(self.events)
         rate, reason = decode_rate(self, self.forced_tokens)
         out["decode_tok_s"] = None if rate is None else round(rate, 4)
         out["decode_invalid_reason"] = reason
         return out
+
+
+def written_call(call: dict[str, Any]) -> dict[str, Any]:
+    """A tool call as a result holds it."""
+    return {name: part[:WRITTEN_CHARS] if isinstance(part, str) else part for name, part in call.items()}
 
 
 def pack_events(events: list[tuple[int, int | None]]) -> dict[str, list[int | None]]:

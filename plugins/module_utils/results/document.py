@@ -21,7 +21,7 @@ STATUSES = ("complete", "partial", "failed")
 COLLECTION_VERSION = "1.0.0"
 
 TEXT_LIMIT = 4000
-"""Longest text that a module hands back; the file on disk keeps it whole."""
+"""Longest text that a module hands back; the file on disk keeps more of it (``client.kept``)."""
 
 
 def plan_sha256(phase: str, plan: Mapping[str, Any]) -> str:
@@ -95,7 +95,7 @@ def for_return(document: Mapping[str, Any]) -> dict[str, Any]:
     A cut text ends in a mark saying how long it was. Nothing else is changed.
     """
     lean: dict[str, Any] = _cut({key: value for key, value in document.items() if key != "samples"})
-    lean["samples"] = [_cut(_without_events(sample)) for sample in document.get("samples", ())]
+    lean["samples"] = [_cut_sample(_without_events(sample)) for sample in document.get("samples", ())]
     return lean
 
 
@@ -121,11 +121,22 @@ def _without_events(sample: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in sample.items() if key != "events"}
 
 
+def _cut_sample(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample whose texts may have been cut before: their marks say how long they were as the model wrote them."""
+    lean: dict[str, Any] = _cut(sample)
+    for name, facts in (sample.get("cut") or {}).items():
+        if name in ("text", "reasoning"):
+            lean[name] = _marked(sample[name], facts["characters"])
+    return lean
+
+
+def _marked(text: str, characters: int) -> str:
+    return f"{text[:TEXT_LIMIT]}... [cut: {characters} characters in all]"
+
+
 def _cut(value: Any) -> Any:
     if isinstance(value, str):
-        if len(value) <= TEXT_LIMIT:
-            return value
-        return f"{value[:TEXT_LIMIT]}... [cut: {len(value)} characters in all]"
+        return value if len(value) <= TEXT_LIMIT else _marked(value, len(value))
     if isinstance(value, Mapping):
         return {key: _cut(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

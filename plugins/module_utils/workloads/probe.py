@@ -8,6 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..client import ChatRequest, ClientError, Sample, post_json
+from ..client.chat import MAX_CALLS
+from ..client.kept import WRITTEN_CHARS
+from ..client.sample import written_call
+from ..client.sse import MAX_EVENT_BYTES
 from ..results.window import Clocks
 from .checks import split_thinking
 from .plans import Common, ProbePlan, fits
@@ -66,9 +70,9 @@ def reply_of(sample: Sample) -> dict[str, Any]:
     """The reply as expectations see it; thinking text is never part of ``content``."""
     answer, thinking = split_thinking(sample.text)
     return {
-        "content": answer,
-        "reasoning": "\n".join(part for part in (sample.reasoning, thinking) if part),
-        "tool_calls": sample.tool_calls,
+        "content": answer[:WRITTEN_CHARS],
+        "reasoning": "\n".join(part for part in (sample.reasoning, thinking) if part)[:WRITTEN_CHARS],
+        "tool_calls": [written_call(call) for call in sample.tool_calls],
         "finish_reason": sample.finish_reason,
     }
 
@@ -76,7 +80,7 @@ def reply_of(sample: Sample) -> dict[str, Any]:
 def answer_text(reply: dict[str, Any]) -> str:
     """The reply in one line of text: its content, or its calls as ``name(arguments)``."""
     calls = [f"{call.get('name')}({call.get('arguments') or ''})" for call in reply["tool_calls"]]
-    return "; ".join([*([reply["content"]] if reply["content"] else []), *calls])
+    return "; ".join([*([reply["content"]] if reply["content"] else []), *calls])[:WRITTEN_CHARS]
 
 
 def _body(plan: ProbePlan, common: Common, server: Server) -> dict[str, Any]:
@@ -106,11 +110,12 @@ def _unstreamed(phase: Run, server: Server, body: dict[str, Any], streamed: dict
     single = {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
     timeout = phase.common.request_timeout_s or UNSTREAMED_TIMEOUT_S
     try:
-        answer = post_json(server.endpoint, CHAT_PATH, {**single, "stream": False}, timeout_s=timeout)
+        asked = {**single, "stream": False}
+        answer = post_json(server.endpoint, CHAT_PATH, asked, timeout_s=timeout, max_bytes=MAX_EVENT_BYTES)
     except ClientError as exc:
         phase.notes.append(f"the same question unstreamed failed: {exc}")
         return {"error": str(exc), "same_calls": None}
-    calls = _message_calls(answer)
+    calls = [written_call(call) for call in _message_calls(answer)[:MAX_CALLS]]
     same = calls == [{"name": call.get("name"), "arguments": call.get("arguments")} for call in streamed["tool_calls"]]
     if not same:
         phase.notes.append("streamed and unstreamed replies call tools differently")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..client import ChatRequest, Endpoint, Loop, Sample, run_batch
+from ..client.kept import WRITTEN_CHARS
 from ..engine.metrics import Exposition, delta
 from ..errors import SpikeError
 from ..results import progress as progress_files
@@ -30,6 +31,7 @@ from .server import Server
 SETTLE_S = 2.0
 _SETTLE_STEP_S = 0.05
 _LOOK_S = 1.0
+TOLD_CUTS = 3
 
 
 @dataclass
@@ -287,13 +289,14 @@ class Run:
                 self.failed += 1
                 self.errors.append(f"{sample.label}: {sample.error_kind}: {sample.error}")
             self.samples.append({**sample.to_json(), **(extra(sample) if extra else {})})
+        self.notes += _cut_texts(measured.samples)
         self.disagreements += witnesses.counters(measured.samples, measured.deltas, measured.label)
         if measured.deltas is not None:
             self.engine_metrics = {**(self.engine_metrics or {}), measured.label: measured.deltas}
 
     def check_texts(self, measured: Measured) -> None:
         """Check the sum of the texts' tokens against the sum of usage, in one call to the tokenizer."""
-        good = [sample for sample in measured.samples if sample.status == "ok" and sample.completion_tokens]
+        good = [s for s in measured.samples if s.status == "ok" and s.completion_tokens and s.whole_text]
         text = "\n".join(sample.reasoning + sample.text for sample in good)
         usage = sum(sample.completion_tokens or 0 for sample in good)
         count = self._count_text(text) if text.strip() else None
@@ -314,7 +317,7 @@ class Run:
         """The engine's own count of each reply's text, where it has a tokenizer and the reply is all plain text."""
         out: dict[int, int] = {}
         for sample in samples:
-            if sample.status == "ok" and sample.completion_tokens and not sample.tool_calls:
+            if sample.status == "ok" and sample.completion_tokens and not sample.tool_calls and sample.whole_text:
                 text = sample.reasoning + sample.text
                 count = self._count_text(text) if text else 0
                 if count is None:
@@ -407,6 +410,20 @@ class Run:
             digest = store.write_atomic(path, store.encode(document))
             store.remove(progress_files.partial_path(path))
         return task_result(document, path, digest, False)
+
+
+def _cut_texts(samples: Sequence[Sample]) -> list[str]:
+    """A sentence for each of the first texts of which a result holds the beginning only, and one for the others."""
+    told = [
+        f"{sample.label}: the {name} is {facts['characters']} characters long (sha256 {facts['sha256']}); "
+        f"its first {WRITTEN_CHARS} are kept"
+        for sample in samples
+        for name, facts in sample.cut.items()
+    ]
+    more = len(told) - TOLD_CUTS
+    return (
+        told if more <= 0 else [*told[:TOLD_CUTS], f"{more} more texts were cut; their samples say how long they were"]
+    )
 
 
 def reused(phase: str, plan: Any, common: Common) -> dict[str, Any] | None:

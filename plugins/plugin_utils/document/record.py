@@ -226,7 +226,8 @@ def _answered(reply: Mapping[str, Any], result: Result) -> str:
     content = text(reply, "content") or (None if calls else text(result.summary, "answer"))
     parts = [f"{clean(call.get('name'), 80)}({_raw(call.get('arguments'))})" for call in calls]
     if content:
-        parts.insert(0, quote(content))
+        first = next(iter(rows(result.data, "samples")), {})
+        parts.insert(0, quote(content, characters=whole(first, "cut", "text", "characters")))
     finish = text(reply, "finish_reason")
     shown = ", ".join(parts) or "(nothing)"
     return f"-> {shown}{f' finish_reason={clean(finish, 40)}' if finish and finish != 'stop' else ''}"

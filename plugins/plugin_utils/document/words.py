@@ -42,13 +42,16 @@ def clean(raw: object, limit: int = 300) -> str:
     return _cut(line, limit, len(str(raw)))
 
 
-def quote(raw: str | None, limit: int = 240) -> str:
-    """What somebody else wrote, in double quotes on one line, escaped, cut with a mark."""
+def quote(raw: str | None, limit: int = 240, characters: int | None = None) -> str:
+    """What somebody else wrote, in double quotes on one line, escaped, cut with a mark.
+
+    ``characters`` is how long it was, where only its beginning was kept.
+    """
     if raw is None:
         return "(nothing)"
     kept = harmless(raw[: 4 * limit + 1000])
     shown = json.dumps(kept[:limit], ensure_ascii=False)
-    return shown if len(kept) <= limit else f"{shown} ... [cut: {len(raw):,} characters in all]"
+    return shown if len(kept) <= limit else f"{shown} ... [cut: {characters or len(raw):,} characters in all]"
 
 
 def _cut(line: str, limit: int, length: int) -> str:

@@ -238,6 +238,25 @@ def test_a_lane_that_was_not_looked_at_again_is_unknown(sim_small: Path, change:
     assert f"the worker lane is {words}; to start it: ansible-playbook" in said(sim_small)
 
 
+def test_nuls_of_an_answer_reach_no_document(sim_small: Path, change: Change) -> None:
+    def said(result: dict[str, Any]) -> None:
+        result["summary"]["reply"]["content"] = "forty\0two\0"
+
+    change("results/B.probe-known_answer.json", said)
+    for name, form in render(load(sim_small)).items():
+        assert "\0" not in form, name
+    assert '-> "fortytwo"' in transcript(sim_small)
+
+
+def test_an_answer_of_which_the_beginning_was_kept_is_as_long_as_it_was(sim_small: Path, change: Change) -> None:
+    def long(result: dict[str, Any]) -> None:
+        result["summary"]["reply"]["content"] = "x" * 65536
+        result["samples"] = [{"cut": {"text": {"characters": 10_000_000, "sha256": "0" * 64}}}]
+
+    change("results/B.probe-known_answer.json", long)
+    assert "[cut: 10,000,000 characters in all]" in transcript(sim_small)
+
+
 def test_secrets_in_arguments_are_not_printed(sim_small: Path, change: Change) -> None:
     change("results/B.boot.json", lambda boot: boot["args"].extend(["--api-key", "canary", "--max-num-seqs", "8"]))
     text = transcript(sim_small)

@@ -19,6 +19,7 @@ from ansible_collections.lobes.spike.plugins.module_utils.workloads.plans import
 from engine_double import DOUBLES, DSPARK, MODEL, PLAIN, RECIPE, serving, start
 
 sys.path.insert(0, str(DOUBLES / "engine"))
+from spike_engine.answers import PROSE
 from spike_engine.faults import FAULTS
 
 WEATHER = {
@@ -316,9 +317,19 @@ STREAMS = {
     "think-in-content": lambda s: s.text.startswith("<think>"),
     "answer-in-reasoning": lambda s: not s.text and s.reasoning,
     "control-characters": lambda s: "\x1b[31m" in s.text,
+    "nul-characters": lambda s: s.text.startswith("\0") and s.completion_tokens == 100,
+    "huge-answer:3": lambda s: s.cut["text"]["characters"] > 3e6 and s.completion_tokens == 100,
     "cache-details-missing": lambda s: s.cached_tokens is None,
     "wrong-model": lambda s: True,
 }
+
+
+def test_a_huge_answer_is_as_long_unstreamed(engine):
+    engine.faults("huge-answer:3")
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "Write about the sea."}], "max_tokens": 20}
+    answer = post_json(engine.endpoint, "/v1/chat/completions", {**body, "min_tokens": 20, "ignore_eos": True})
+    assert 3e6 < len(answer["choices"][0]["message"]["content"]) < 3e6 + 10 * sum(map(len, PROSE[:20]))
+    assert answer["usage"]["completion_tokens"] == 20
 
 
 @pytest.mark.parametrize("fault", STREAMS)

@@ -40,6 +40,14 @@ def test_what_is_returned_has_no_events_and_cut_texts() -> None:
     assert len(json.dumps(lean)) < 8300
 
 
+def test_a_text_that_was_cut_before_says_how_long_it_was_at_first() -> None:
+    cut = {"text": {"characters": 10_000_000, "sha256": "0" * 64}, "arguments of call 0": {"characters": 70_000}}
+    (sample,) = document.for_return({"samples": [{"text": "x" * 65536, "reasoning": "y", "cut": cut}]})["samples"]
+    assert sample["text"].endswith("[cut: 10000000 characters in all]")
+    assert len(sample["text"]) < 4100
+    assert sample["reasoning"] == "y"
+
+
 def test_utc_has_microseconds_and_a_z() -> None:
     assert utc_text(0) == "1970-01-01T00:00:00.000000Z"
     assert Clocks(lambda: 5, lambda: 1.5).now() == (5, "1970-01-01T00:00:01.500000Z")

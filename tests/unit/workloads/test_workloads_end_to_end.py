@@ -467,6 +467,44 @@ def test_thinking_text_in_content_is_not_the_answer(engine: FakeEngine) -> None:
     assert any("only thinking text" in note for note in found["result"]["notes"])
 
 
+def test_an_answer_without_end_leaves_a_small_result_that_says_what_it_was(engine: FakeEngine, tmp_path: Path) -> None:
+    word = "z" * 1_000_000
+    engine.answer = lambda body: Reply([word] * 10)
+    path = tmp_path / "probe.json"
+    found = run_probe(engine, path, compare_unstreamed=True)
+    assert path.stat().st_size < 300_000
+    assert len(json.dumps(found)) < 300_000, "what crosses to the controller"
+    (kept,) = json.loads(path.read_text())["samples"]
+    whole = " ".join([word] * 10)
+    assert 10_000_000 < kept["cut"]["text"]["characters"] <= len(whole) + 10
+    assert kept["text"] == (word + " ")[: len(kept["text"])] == found["answer"] == found["reply"]["content"]
+    assert [note for note in found["result"]["notes"] if "characters long (sha256 " in note]
+    assert "/tokenize" not in engine.paths[-3:], "ten megabytes are not sent back to be counted"
+
+
+def test_arguments_without_end_are_cut_both_ways(engine: FakeEngine, tmp_path: Path) -> None:
+    arguments = json.dumps({"city": "z" * 100_000})
+    engine.answer = lambda body: Reply(calls=[("get_weather", arguments)])
+    path = tmp_path / "probe.json"
+    found = run_probe(engine, path, tools=[{"type": "function", "function": {"name": "get_weather"}}])
+    assert path.stat().st_size < 500_000
+    assert found["result"]["workload"]["unstreamed"]["same_calls"] is True
+    (kept,) = json.loads(path.read_text())["samples"]
+    assert kept["cut"]["arguments of call 0"]["characters"] == len(arguments)
+
+
+def test_long_texts_of_a_sweep_are_not_sent_back_to_be_counted(engine: FakeEngine, tmp_path: Path) -> None:
+    engine.answer = lambda body: Reply(["z" * 20_000] * 64)
+    path = tmp_path / "sweep.json"
+    found = run_sweep(engine, path, concurrency=[5])
+    assert path.stat().st_size < 500_000
+    notes = found["result"]["notes"]
+    assert sum("characters long (sha256" in note for note in notes) == 3
+    assert "2 more texts were cut; their samples say how long they were" in notes
+    assert found["levels"][0]["decode_tok_s_p50"] is None
+    assert any("usage says 64 tokens: degenerate" in note for note in found["result"]["notes"])
+
+
 def test_tool_calls_are_asked_for_both_ways(engine: FakeEngine) -> None:
     def answer(body: dict[str, Any]) -> Reply:
         return Reply(calls=[("get_weather", '{"city":"Tel Aviv"}' if body.get("stream") else '{"city":"Haifa"}')])

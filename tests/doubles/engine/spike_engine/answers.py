@@ -217,8 +217,22 @@ def compose(
         reply.content = [t + "\u00fc\u4e16\U0001f30d" for t in reply.content]
     if on("control-characters"):
         reply.content.insert(0, "\x1b[31m{{ lookup('pipe','id') }}\x1b]0;owned\x07\u202e")
+    if on("nul-characters"):
+        reply.content = ["\0", *reply.content, "\0"]
     if on("answer-in-reasoning"):
         reply.reasoning, reply.content = reply.reasoning + reply.content, []
+    return reply
+
+
+def swell(reply: Reply, characters: int) -> Reply:
+    """The reply with so many characters more in its content, spread over what follows the answer at its head."""
+    head = min(2, len(reply.content) - 1)
+    if head < 0:
+        return reply
+    share = -(-characters // len(reply.content[head:]))
+    filler = f" {' '.join(PROSE)}"
+    padding = (filler * (share // len(filler) + 1))[:share]
+    reply.content[head:] = [text + padding for text in reply.content[head:]]
     return reply
 
 

@@ -93,6 +93,8 @@ FAULTS: dict[str, str] = {
     "think-in-content": "<think> text inside content",
     "answer-in-reasoning": "the answer only in reasoning, content null",
     "control-characters": "terminal escapes and template marks in the reply",
+    "nul-characters": "a NUL (\\u0000) before and behind the reply",
+    "huge-answer": "an answer of ARG MB (default 10) in as many tokens as ever, streamed or not",
     # cache and counters
     "cache-details-missing": "cached_tokens null although the flag is given",
     "evicts": "the prefix cache forgets everything between requests",

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import arm as arms
 from . import perf, texts
-from .answers import Reply, compose, force
+from .answers import Reply, compose, force, swell
 from .bootlog import API, CORE, Line, version
 from .console import Console
 from .core import Core, Job
@@ -287,6 +287,8 @@ class Server:
             least = 0
             reply.content = reply.content[: int(self.faults.number("ignore-forced", 10))]
         reply = force(reply, min(least, limit), limit)
+        if self.faults.on("huge-answer", number):
+            reply = swell(reply, int(self.faults.number("huge-answer", 10) * 1e6))
         said = units(reply, self.tokenizer)[:limit]
         return reply, said
 
