@@ -92,4 +92,5 @@ if [ "$(readlink "$link" 2>/dev/null)" != "$root" ]; then
   ln -sfn "$root" "$link"
   say "linked lobes.spike to this checkout"
 fi
-say "$(basename "$venv"): $("$venv/bin/ansible" --version | head -n 1), Python $("$venv/bin/python" -c 'import platform; print(platform.python_version())')"
+version=$("$venv/bin/ansible" --version)
+say "$(basename "$venv"): ${version%%$'\n'*}, Python $("$venv/bin/python" -c 'import platform; print(platform.python_version())')"
