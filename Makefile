@@ -22,6 +22,10 @@ setup: ## the controller's environment, .venv
 setup-dev: ## .venv with what the tests and checks need as well
 	@tools/setup.sh dev
 
+.PHONY: setup-site
+setup-site:
+	@tools/setup.sh site
+
 .PHONY: setup-312
 setup-312: ## .venv312: the tests on Python 3.12 and the newest ansible-core
 	@tools/setup.sh dev-312
@@ -74,6 +78,10 @@ report: setup ## the documents again from EVIDENCE=<evidence>/<spike id>/<host>,
 .PHONY: verify
 verify: setup ## whether the documents in EVIDENCE=... are what their evidence says, to the digit
 	@.venv/bin/ansible localhost -m lobes.spike.transcript_info -a evidence_dir=$(EVIDENCE)
+
+.PHONY: site
+site: setup-site ## the documentation as a site, in build/site; every warning is an error
+	@tools/site.sh
 
 .PHONY: replay-seed
 replay-seed: setup ## the documents of the spike of 2026-09-13, from its transcribed figures, in build/replay-seed

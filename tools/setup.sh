@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Usage: setup.sh controller|dev|dev-312
+# Usage: setup.sh controller|dev|dev-312|site
 #   controller  .venv with what a spike needs on the controller (ansible-core 2.19, Python 3.11 or newer)
 #   dev         the same, with what the tests and checks need
 #   dev-312     .venv312: the tests on Python 3.12 and the newest ansible-core
+#   site        as dev, with the little that `make site` needs on top: its lock keeps to dev's pins
 # Touches only what is missing or has another pin than the requirements say.
 . "$(dirname "$0")/lib.sh"
 
@@ -11,7 +12,8 @@ case $what in
   controller) venv=$root/.venv locks=(controller.txt) collections=collections-2.19.txt ;;
   dev) venv=$root/.venv locks=(dev.txt) collections=collections-2.19.txt ;;
   dev-312) venv=$root/.venv312 locks=(dev-312.txt) collections=collections-2.21.txt ;;
-  *) die "unknown environment '$what': controller, dev or dev-312" ;;
+  site) venv=$root/.venv locks=(dev.txt site.txt) collections=collections-2.19.txt ;;
+  *) die "unknown environment '$what': controller, dev, dev-312 or site" ;;
 esac
 
 # is PYTHON at least / exactly the version wanted?
@@ -92,5 +94,4 @@ if [ "$(readlink "$link" 2>/dev/null)" != "$root" ]; then
   ln -sfn "$root" "$link"
   say "linked lobes.spike to this checkout"
 fi
-version=$("$venv/bin/ansible" --version)
-say "$(basename "$venv"): ${version%%$'\n'*}, Python $("$venv/bin/python" -c 'import platform; print(platform.python_version())')"
+say "$(basename "$venv"): $("$venv/bin/ansible" --version | sed -n 1p), Python $("$venv/bin/python" -c 'import platform; print(platform.python_version())')"
