@@ -43,7 +43,8 @@ options:
   results_path:
     description:
       - Where the boot document is written. While waiting, progress is in the file C(<results_path>.progress).
-      - The document of another boot and its log are set aside as C(<path>.earlier-<time>).
+      - The document of another boot and its log are set aside as C(<path>.earlier-<time>). A document which says that
+        this very boot was ready is kept as it is, once the engine is seen to serve.
     type: path
     required: true
   time_limit_s:
@@ -195,17 +196,25 @@ def plan_of(params: dict[str, Any]) -> BootPlan:
     )
 
 
-def keep_earlier(results_path: str, log_path: str, boot_id: str) -> None:
-    """Set the document and the log of another boot aside, which an interrupted spike has measured on."""
+def keep_earlier(results_path: str, log_path: str, boot_id: str) -> dict[str, Any] | None:
+    """Set the document and the log of another boot aside, on which an interrupted spike has measured.
+
+    The document of this boot is returned when it was ready: it holds what only the first wait could see, such as the
+    memory before it.
+    """
     try:
         with open(results_path, encoding="utf-8") as handle:
             earlier = json.load(handle)
     except (OSError, ValueError, RecursionError):
-        return
-    if isinstance(earlier, dict) and earlier.get("boot_id") not in (None, boot_id):
-        for path in (results_path, log_path):
-            if os.path.isfile(path):
-                store.set_aside(path, "earlier")
+        return None
+    if not isinstance(earlier, dict) or earlier.get("boot_id") is None:
+        return None
+    if earlier["boot_id"] == boot_id:
+        return earlier if earlier.get("status") == "ready" else None
+    for path in (results_path, log_path):
+        if os.path.isfile(path):
+            store.set_aside(path, "earlier")
+    return None
 
 
 def wait(module: AnsibleModule, plan: BootPlan, endpoint: Endpoint) -> dict[str, Any]:
@@ -213,7 +222,7 @@ def wait(module: AnsibleModule, plan: BootPlan, endpoint: Endpoint) -> dict[str,
     params = module.params
     run = docker_runner(module.run_command)
     first = inspect(run, params["container"])
-    keep_earlier(params["results_path"], params["log_path"], first.boot_id)
+    earlier = keep_earlier(params["results_path"], params["log_path"], first.boot_id)
     follower = LogFollower(run, first.id, first.started_at, params["log_path"])
     base = {"schema": progress.SCHEMA, "phase": "boot", "name": plan.arm, **progress.own_identity()}
     progress_path = progress.progress_path(params["results_path"])
@@ -233,6 +242,8 @@ def wait(module: AnsibleModule, plan: BootPlan, endpoint: Endpoint) -> dict[str,
     finally:
         store.remove(progress_path)
     document["log"]["path"] = params["log_path"]
+    if earlier is not None and document["failure"] is None:
+        document = earlier
     out = {
         "boot": document,
         "boot_id": document["boot_id"],

@@ -75,7 +75,8 @@ def plan_stop(view: View, name: str, earlier: Record | None) -> Plan:
     ours = record.get("disposition") in ("stopped", "stopping") and (record.get("before") or {}).get("id") == lane["id"]
     others = " Someone else started it after this spike had stopped it." if ours and started_since(record, lane) else ""
     if is_up(lane):
-        return Plan("stop", f"The container {name} runs.{others}", "stopped")
+        state = "runs" if lane["state"] == "running" else f"is {lane['state']}"
+        return Plan("stop", f"The container {name} {state}.{others}", "stopped")
     if ours:
         state = f"does not run ({lane['state']})." if others else "is stopped since this spike stopped it."
         return Plan("none", f"The container {name} {state}{others}", "stopped")

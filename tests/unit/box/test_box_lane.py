@@ -200,6 +200,9 @@ def test_that_someone_else_started_it_is_said(tmp_path: Path, state: str) -> Non
     assert plan.action == ("none" if state == "exited" else "stop")
     assert plan.reason.endswith("Someone else started it after this spike had stopped it.")
     assert "is stopped since" not in plan.reason
+    assert {"running": "worker runs.", "restarting": "is restarting.", "exited": "not run (exited)."}[
+        state
+    ] in plan.reason
 
 
 @pytest.mark.parametrize("status", ["absent", "exited", "created"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,37 @@ def test_an_earlier_boot_is_set_aside_and_the_same_one_is_written_over(box: Path
     assert [path.read_text() for path in box.glob("B.boot.log.earlier-*")] == ["the first boot's log\n"]
     run("engine_ready", box, **READY, log_path=str(log), results_path=str(document))
     assert len(list(box.glob("*.earlier-*"))) == 2
+
+
+class Health(http.server.BaseHTTPRequestHandler):
+    """Answers 200 to everything, as an engine's /health."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_document_of_this_boot_is_kept_where_it_was_ready(box: Path) -> None:
+    container(box, "running", samples.thor())
+    log, document = box / "B.boot.log", box / "B.boot.json"
+    before = {"available": 7}
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        ready = {**READY, "endpoint": f"http://127.0.0.1:{server.server_port}"}
+        where = {"log_path": str(log), "results_path": str(document)}
+        first = run("engine_ready", box, **ready, **where, memory_before=before)
+        kept = document.read_bytes()
+        again = run("engine_ready", box, **ready, **where)
+        server.shutdown()
+    assert first["boot"]["memory_before"] == before
+    assert document.read_bytes() == kept, "what only the first wait could see is gone"
+    assert {key: again[key] for key in ("boot", "boot_id", "ready_s", "results_sha256")} == {
+        key: first[key] for key in ("boot", "boot_id", "ready_s", "results_sha256")
+    }
 
 
 @pytest.mark.parametrize(
