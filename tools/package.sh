@@ -19,13 +19,16 @@ for file in README.md CHANGELOG.rst changelogs/changelog.yaml meta/runtime.yml m
   tar -tzf "$tarball" "$file" >/dev/null 2>&1 || die "the tarball has no $file"
 done
 
-# community.docker, which it depends on, is in the environment already: there is no Galaxy here.
-"$venv/bin/ansible-galaxy" collection install --offline --no-deps -p "$dir/collections" "$tarball" >"$dir/install.log" 2>&1
+# community.docker, which it depends on, is in the environment already: there is no Galaxy here. By force, since the
+# environment also holds a link to this checkout, by which the collection passes for installed.
+"$venv/bin/ansible-galaxy" collection install --force --offline --no-deps -p "$dir/collections" "$tarball" >"$dir/install.log" 2>&1
 
 # Nothing of the checkout may help: another folder, another configuration.
 export ANSIBLE_CONFIG=$dir/elsewhere/ansible.cfg ANSIBLE_COLLECTIONS_PATH=$dir/collections ANSIBLE_NOCOLOR=1
 printf '[defaults]\ncallbacks_enabled = lobes.spike.transcript\ninterpreter_python = auto_silent\n' >"$ANSIBLE_CONFIG"
 cd "$dir/elsewhere"
+"$venv/bin/ansible-doc" --list_files -t module lobes.spike >"$dir/files.log"
+if [ ! -s "$dir/files.log" ] || grep -vF " $dir/collections/" "$dir/files.log"; then die "what runs is not what was installed; see $dir/files.log"; fi
 for playbook in lightning_spike restart_worker measure cleanup transcript fleet; do
   "$venv/bin/ansible-playbook" "lobes.spike.$playbook" -i "$root/inventories/sim" -e evidence_dir=. --list-tasks >"$dir/$playbook.log" ||
     die "lobes.spike.$playbook is not found or does not parse; see $dir/$playbook.log"
