@@ -22,6 +22,8 @@ cat >>"$site/conf.py" <<'PYTHON'
 extensions += ['myst_parser']
 # Blocks that name no language are command lines and output.
 highlight_language = 'text'
+html_static_path = ['static']
+html_css_files = ['site.css']
 # Built without a network: of Ansible's own documentation the few places that pages here refer to, see tools/site.sh.
 intersphinx_mapping = {'ansible': ('https://docs.ansible.com/projects/ansible/latest/', '../ansible.inv')}
 PYTHON
@@ -43,6 +45,7 @@ head = "# Sphinx inventory version 2\n# Project: Ansible\n# Version: \n# The rem
 pathlib.Path(sys.argv[1]).write_bytes(head.encode() + zlib.compress("".join(lines).encode()))
 PYTHON
 cp --parents "${pages[@]}" "$site/rst"
+install -D -m 644 docs/docsite/site.css "$site/static/site.css"
 
 "$site/build.sh" >>"$log" 2>&1 || { grep -E 'WARNING|ERROR|rror:' "$log" | tail -n 40; die "the site has faults; all of it is in ${log#"$root"/}"; }
 say "$(find "$site/build/html" -name '*.html' | wc -l) pages in ${site#"$root"/}/build/html/index.html"
