@@ -29,7 +29,7 @@ class ActionModule(ActionBase):
         answer = self._ask(holder, task_vars)
         held = answer.get("held")
         if answer.get("failed") and isinstance(held, dict):
-            alive = is_alive(held, holder["controller"])
+            alive = is_alive(held, holder)
             if alive is not None:
                 answer = self._ask({**holder, "other_alive": alive}, task_vars)
         return {**result, **answer}
@@ -48,12 +48,27 @@ def own_identity() -> dict[str, Any]:
     except (KeyError, OSError):
         owner = "an unnamed user"
     pid = os.getppid()
-    return {"owner": owner, "controller": platform.node(), "pid": pid, "pid_start": process_identity(pid)}
+    return {
+        "owner": owner,
+        "controller": platform.node(),
+        "pid_namespace": pid_namespace(),
+        "pid": pid,
+        "pid_start": process_identity(pid),
+    }
 
 
-def is_alive(held: dict[str, Any], controller: str) -> bool | None:
-    """Whether the run that has a lock lives; None when it is not one of this machine."""
+def pid_namespace() -> str | None:
+    """Whose process numbers these are: two containers of one host name have each their own. None where unknown."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return None
+
+
+def is_alive(held: dict[str, Any], holder: dict[str, Any]) -> bool | None:
+    """Whether the run that has a lock lives; None when its process number is none of those that are seen here."""
     pid = held.get("pid")
-    if held.get("controller") != controller or isinstance(pid, bool) or not isinstance(pid, int):
+    same = all(held.get(member) == holder[member] for member in ("controller", "pid_namespace"))
+    if not same or isinstance(pid, bool) or not isinstance(pid, int):
         return None
     return process_identity(pid) is not None and process_identity(pid) == held.get("pid_start")

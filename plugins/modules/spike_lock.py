@@ -124,6 +124,8 @@ def main() -> None:
         result = act(module.params, module.check_mode)
     except (SpikeError, OSError) as exc:
         module.fail_json(msg=str(exc), **getattr(exc, "partial", {}))
+    if module.params["state"] == "present" and result["was"] in (lock.STALE, lock.HELD) and not module.check_mode:
+        module.warn(f"The lock of another spike is taken over: {result['why']}.")
     module.exit_json(**result)
 
 

@@ -281,8 +281,9 @@ class _Play:
         stray = sorted({f"U+{ord(c):04X}" for c in text if not c.isprintable() and c != "\n"})
         if stray:
             self.wrong.append(f"the transcript holds raw {', '.join(stray)}")
+        quotes = [f"the transcript: {quote}" for quote in self._quotes(Run(0, text), row.document_says)]
         if row.document != "final":
-            return ["partial transcript readable"]
+            return ["partial transcript readable", *quotes]
         done = subprocess.run(
             [str(BIN / "ansible"), "localhost", "-m", "lobes.spike.transcript_info", "-a", f"evidence_dir={home}"],
             cwd=ROOT, env={**os.environ, "ANSIBLE_NOCOLOR": "1"}, capture_output=True, text=True,
@@ -296,7 +297,7 @@ class _Play:
             return ["transcript_info refuses the evidence", *self._quotes(Run(1, said), row.document_refused)]
         if done.returncode:
             self.wrong.append(f"transcript_info refuses the transcript: {_tail(said)}")
-        return ["final transcript whole"]
+        return ["final transcript whole", *quotes]
 
     def _lost(self, measured: Mapping[str, str]) -> list[str]:
         """Results that had been measured and are neither on the box nor in the evidence with the same bytes."""

@@ -28,7 +28,7 @@ from . import detach
 NAME = "spike.lock"
 SCHEMA = "lobes.spike/lock/1"
 FREE, OURS, STALE, HELD = "free", "ours", "stale", "held"
-_HOLDER = ("owner", "controller", "pid", "pid_start")
+_HOLDER = ("owner", "controller", "pid_namespace", "pid", "pid_start")
 
 
 @dataclass(frozen=True)
