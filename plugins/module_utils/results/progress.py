@@ -85,10 +85,13 @@ def inspect(path: str) -> dict[str, Any]:
 
 
 def job_ended(job_file: str) -> bool:
-    """Whether a job started with ``async`` has ended, by its own file: it holds a result, or its process is gone.
+    """Whether a job started with ``async`` has ended: its file holds a result, or its wrapper's process is gone.
 
-    A file that is not there yet, or that is just being written, is a job that runs.
+    The wrapper has the job's name, the file's without the pid, as its first argument. A file that is not there yet, or
+    that is just being written, is a job that runs.
     """
+    # Looked for before the file is read: what it wrote before it ended is then surely seen.
+    at_work = _has_argument(os.path.basename(job_file).partition(".")[0])
     try:
         with open(job_file, "rb") as handle:
             job = json.load(handle)
@@ -96,10 +99,21 @@ def job_ended(job_file: str) -> bool:
         return False
     if not isinstance(job, dict):
         return False
-    if "started" not in job or job.get("finished"):
-        return True
-    child = job.get("child_pid")
-    return isinstance(child, int) and process_identity(child) is None
+    return "started" not in job or bool(job.get("finished")) or not at_work
+
+
+def _has_argument(word: str) -> bool:
+    """Whether some process of this box was started with this word among its arguments."""
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                with open(f"{entry.path}/cmdline", "rb") as handle:
+                    arguments = handle.read(1 << 16).split(b"\0")
+            except OSError:
+                continue
+            if word.encode() in arguments and process_identity(int(entry.name)) is not None:
+                return True
+    return False
 
 
 def _partial(path: str) -> dict[str, Any] | None:

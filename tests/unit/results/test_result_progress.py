@@ -55,22 +55,3 @@ def test_garbage_is_broken_and_never_raises(tmp_path: Path) -> None:
     assert seen["state"] == "broken"
     assert "cut short" in seen["why"]
     assert progress.inspect(str(tmp_path))["state"] == "broken"
-
-
-@pytest.mark.parametrize(
-    ("job", "ended"),
-    [
-        (None, False),
-        ("{", False),
-        ("[]", False),
-        ({"started": 1, "finished": 0, "child_pid": os.getpid()}, False),
-        ({"started": 1, "finished": 0, "child_pid": 4194303}, True),
-        ({"started": 1, "finished": 1}, True),
-        ({"failed": True, "msg": "endpoint: ..."}, True),
-    ],
-)
-def test_a_job_has_ended_when_its_own_file_says_so(tmp_path: Path, job: object, ended: bool) -> None:
-    path = tmp_path / "j123.456"
-    if job is not None:
-        path.write_text(job if isinstance(job, str) else json.dumps(job))
-    assert progress.job_ended(str(path)) is ended
