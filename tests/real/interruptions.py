@@ -66,9 +66,9 @@ def interrupted(folder: Path, length_s: float, seed: int) -> list[str]:
         at_work_s = moment
         ended = process.poll()
         if ended is not None:
-            done.append(f"after {moment:.0f} s the spike had ended already, with {ended}")
-            assert ended == 0, done
-            continue
+            # The same command would begin another spike.
+            assert ended == 0, [*done, f"after {moment:.0f} s the spike had ended, with {ended}"]
+            return done
         (os.killpg if whom == "group" else os.kill)(process.pid, how)
         code = process.wait()
         done.append(f"after {moment:.0f} s of work {how.name} to the {whom}, which ended with {code}")
@@ -136,15 +136,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Interrupt a spike on the real engine five times.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--length-s", type=float, help="how long the spike takes that FOLDER holds already")
     parser.add_argument("--compare-only", action="store_true")
     options = parser.parse_args()
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     if not options.compare_only:
-        length_s = alone(folder)
+        length_s = options.length_s or alone(folder)
         sys.stdout.write(f"alone: {length_s:.0f} s; seed {options.seed}\n")
         sys.stdout.flush()
-        interrupted(folder, length_s, options.seed)
+        sys.stdout.write(f"{len(interrupted(folder, length_s, options.seed))} interruptions\n")
     found = list(differences(kept(document(folder / "alone")), kept(document(folder / "interrupted"))))
     for line in found:
         sys.stdout.write(f"{line[:400]}\n")
