@@ -113,7 +113,6 @@ browser:
 .PHONY: integration
 integration: setup-dev docker browser ## tests against the doubles and the container engine, without Ansible's scenarios
 	@tools/integration.sh
-	@.venv/bin/python -m pytest -q tests/conformance
 	@.venv/bin/python -m pytest -q -m "not slow" tests/faults
 	@.venv/bin/python -m pytest -q -m slow tests/unit
 
