@@ -149,6 +149,7 @@ def _environment(answers: Path, folder: Path) -> dict[str, str]:
     places.mkdir()
     return {
         **os.environ, "ANSIBLE_CONNECTION_PLUGINS": str(Path(__file__).parent / "connection"), "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_PIPELINING": "1",
         "SCALE_ANSWERS": str(answers), "SCALE_PLACES": str(places),
     }  # fmt: skip
 

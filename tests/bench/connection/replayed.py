@@ -16,7 +16,13 @@ DOCUMENTATION = """
 name: replayed
 short_description: Answers what another box answered
 description: Answers what another box answered.
-options: {}
+extends_documentation_fragment: connection_pipelining
+options:
+  host:
+    description: Whose place in the recording.
+    default: inventory_hostname
+    vars:
+      - name: inventory_hostname
 """
 
 
@@ -37,7 +43,7 @@ class Connection(ConnectionBase):
         pass
 
     def _next(self, kind: str) -> Path:
-        host = self._play_context.remote_addr
+        host = self.get_option("host")
         place = Path(os.environ["SCALE_PLACES"]) / host
         number = int(place.read_text()) if place.exists() else 0
         place.write_text(str(number + 1))
