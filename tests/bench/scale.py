@@ -164,7 +164,7 @@ def page(costs: list[Cost], tasks: int, machine: str) -> str:
             f"| {cost.boxes} | {cost.finished} | {cost.wall_s:.0f} | {cost.cpu_s:.0f} | "
             f"{cost.cpu_s / cost.boxes / len(ARMS):.1f} | {cost.main_mb:.0f} | {each} | {cost.all_mb:.0f} |\n"
         )
-    return out + f"\n{machine}\n"
+    return f"{out}\n{machine}\n"
 
 
 def main() -> int:

@@ -85,7 +85,7 @@ def kept(results: dict[str, Any]) -> dict[str, Any]:
     figures = {}
     for figure in results["figures"]:
         key = " ".join(str(figure[part]) for part in ("arm", "workload", "measure", "state", "run"))
-        counted = "tokens" in figure["measure"]
+        counted = figure["measure"].endswith("_tokens") and not figure["measure"].startswith("cpu_s")
         figures[key] = [
             figure["value"] if counted else figure["value"] is not None,
             figure["n"],
