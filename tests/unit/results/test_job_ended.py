@@ -32,7 +32,10 @@ def test_a_job_without_a_process_has_ended(tmp_path: Path, job: object, ended: b
 def test_a_job_runs_as_long_as_its_wrapper_does_unless_its_file_says_otherwise(tmp_path: Path) -> None:
     file = tmp_path / "j1002.7"
     file.write_text(json.dumps({**STARTED, "ansible_job_id": "j1002.7"}))
-    wrapper = subprocess.Popen([sys.executable, "-c", "input()", "j1002", "3600"], stdin=subprocess.PIPE)
+    command = [sys.executable, "-c", "print(flush=True); input()", "j1002", "3600"]
+    wrapper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert wrapper.stdout is not None
+    wrapper.stdout.readline()  # its arguments can be read when it runs, not yet when it is being started
     try:
         assert job_ended(str(file)) is False
         assert job_ended(str(tmp_path / "j1002.8")) is False, "its file is not there yet"
