@@ -91,7 +91,7 @@ replay-seed: setup ## the documents of the spike of 2026-09-13, from its transcr
 ## Tests
 
 .PHONY: check
-check: setup-dev ## lint, types, documentation, sanity and unit tests: under three minutes
+check: setup-dev ## lint, types, documentation, sanity and unit tests: three to four minutes
 	@tools/check.sh .venv
 
 .PHONY: check-312
